@@ -1,0 +1,1 @@
+"""Threadkeep: an HTTP gateway for LangGraph threads that never run out of context."""

@@ -1,0 +1,115 @@
+"""Every error raised on purpose, as one tree.
+
+An error has a stable machine-readable ``code`` (part of the public contract) and a sentence for people.
+No HTTP here: which status a class answers with is one table in ``app/api/errors.py``.
+"""
+
+from __future__ import annotations
+
+
+class ThreadkeepError(Exception):
+    """Base of all errors raised on purpose. ``code`` is stable; ``str(error)`` is for people."""
+
+    code: str = "internal_error"
+
+    def __init__(self, detail: str, *, code: str | None = None) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        if code is not None:
+            self.code = code
+
+
+class ConfigError(ThreadkeepError):
+    """A configuration value is wrong. The text names the key, the value and what is allowed."""
+
+    code = "invalid_config"
+
+
+class InvalidInput(ThreadkeepError):
+    """A request value does not validate. The text names the field and the value."""
+
+    code = "invalid_request"
+
+
+class BadRequest(ThreadkeepError):
+    """A request is well-formed but contradicts itself (for example ``configurable`` and ``context`` together)."""
+
+    code = "bad_request"
+
+
+class PayloadTooLarge(ThreadkeepError):
+    """A request body is larger than the configured limit."""
+
+    code = "payload_too_large"
+
+
+class NotFound(ThreadkeepError):
+    """The named thing does not exist, or belongs to somebody else (the same answer on purpose)."""
+
+    code = "not_found"
+
+
+class Conflict(ThreadkeepError):
+    """The request cannot be done in the present state of the thing it names."""
+
+    code = "conflict"
+
+
+class ThreadBusy(Conflict):
+    """Somebody else writes to this thread: a run is pending or running, or a compaction is at work."""
+
+    code = "thread_busy"
+
+
+class ThreadInterrupted(Conflict):
+    """The thread waits for an answer that the operation would lose."""
+
+    code = "thread_interrupted"
+
+
+class CompactionDisabled(Conflict):
+    """``summarization.enabled`` is false."""
+
+    code = "compaction_disabled"
+
+
+class SummaryGenerationError(ThreadkeepError):
+    """No candidate model produced an acceptable summary. Nothing was changed."""
+
+    code = "summary_generation_failed"
+
+
+class SummaryTimeout(SummaryGenerationError):
+    """The deadline of the whole compaction ended it. Nothing was changed."""
+
+    code = "summary_timeout"
+
+
+class ModelError(ThreadkeepError):
+    """The chat model could not be built or its call failed."""
+
+    code = "model_error"
+
+
+class ModelUnavailable(ModelError):
+    """A configured model cannot be used, for example because its key is not set."""
+
+    code = "model_unavailable"
+
+
+class ContextOverflow(ModelError):
+    """The request does not fit the model's context window. The text names what fills it."""
+
+    code = "context_overflow"
+
+
+class DatabaseError(ThreadkeepError):
+    """The database cannot be reached or prepared. The text is one line that says why."""
+
+    code = "database_unavailable"
+
+
+class RunFailed(ThreadkeepError):
+    """A run ended with an error that is reported to its clients."""
+
+    code = "run_failed"
