@@ -1,0 +1,33 @@
+"""Settings: config.yaml and environment, read once, validated once, frozen (rule A5)."""
+
+from app.config.agents import AGENT_ALIASES, AgentSettings, GraphSettings
+from app.config.load import Overrides, load_settings, settings_from
+from app.config.models import DEMO_MODEL_NAME, ModelSettings
+from app.config.sections import (
+    DatabaseSettings,
+    LoggingSettings,
+    RunSettings,
+    ServerSettings,
+    WorkspaceSettings,
+)
+from app.config.settings import Settings
+from app.config.summarization import ContextSizeSettings, SummarizationSettings
+
+__all__ = [
+    "AGENT_ALIASES",
+    "DEMO_MODEL_NAME",
+    "AgentSettings",
+    "ContextSizeSettings",
+    "DatabaseSettings",
+    "GraphSettings",
+    "LoggingSettings",
+    "ModelSettings",
+    "Overrides",
+    "RunSettings",
+    "ServerSettings",
+    "Settings",
+    "SummarizationSettings",
+    "WorkspaceSettings",
+    "load_settings",
+    "settings_from",
+]

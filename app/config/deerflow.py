@@ -1,0 +1,61 @@
+"""What a DeerFlow config.yaml holds beyond our own sections: accepted, without effect here (rule A1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+# fmt: off
+IGNORED_SECTIONS = frozenset({
+    "acp_agents", "agent_storage", "agents_api", "auth", "authorization", "channel_connections",
+    "channels", "checkpointer", "circuit_breaker", "config_version", "dedupe_storage", "extensions",
+    "guardrails", "input_polish", "llm_call", "log_level", "loop_detection", "max_recursion_limit",
+    "mcp", "mcp_tasks", "memory", "read_before_write", "run_events", "run_ownership",
+    "safety_finish_reason", "sandbox", "scheduler", "skill_evolution", "skill_scan", "skills",
+    "stream_bridge", "subagents", "suggestions", "title", "token_budget", "token_usage",
+    "tool_groups", "tool_output", "tool_progress", "tool_search", "tools", "uploads",
+})
+
+# Sections that both projects have, and the keys in them that are DeerFlow's.
+_IGNORED_KEYS = {
+    "database": frozenset({
+        "backend", "sqlite_dir", "postgres_url", "postgres_schema", "echo_sql", "pool_size",
+        "pool_recycle", "command_timeout", "checkpoint_channel_mode", "checkpoint_delta",
+        "checkpoint_graph_cache", "checkpoint_cache",
+    }),
+    "logging": frozenset({"enhance"}),
+}
+# fmt: on
+_LEGACY_KEYS = frozenset(
+    {
+        "preserve_recent_skill_count",
+        "preserve_recent_skill_tokens",
+        "preserve_recent_skill_tokens_per_skill",
+    }
+)
+
+
+def without_foreign_keys(document: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The document without what is DeerFlow's alone, and one warning for each kind of thing left out."""
+    kept = {key: value for key, value in document.items() if key not in IGNORED_SECTIONS}
+    ignored = [key for key in document if key in IGNORED_SECTIONS]
+    for section, foreign in _IGNORED_KEYS.items():
+        kept, dropped = _without(kept, section, foreign)
+        ignored += dropped
+    kept, legacy = _without(kept, "summarization", _LEGACY_KEYS)
+    warnings = []
+    if ignored:
+        warnings.append(f"settings of DeerFlow without effect here are ignored: {', '.join(ignored)}")
+    if legacy:
+        warnings.append(f"legacy settings are accepted and have no effect: {', '.join(legacy)}")
+    return kept, warnings
+
+
+def _without(
+    document: dict[str, Any], section: str, foreign: frozenset[str]
+) -> tuple[dict[str, Any], list[str]]:
+    content = document.get(section)
+    if not isinstance(content, dict):
+        return document, []
+    dropped = [f"{section}.{key}" for key in content if key in foreign]
+    kept = {key: value for key, value in content.items() if key not in foreign}
+    return {**document, section: kept}, dropped

@@ -1,0 +1,174 @@
+"""Turn the sections of a document into values, and note every problem instead of stopping at the first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticCustomError
+
+from app.config.agents import DEFAULT_AGENT, AgentSettings, GraphSettings, graph_from
+from app.config.models import DEMO_MODEL_NAME, ModelSettings
+from app.config.problems import KeyPath, Problem, did_you_mean, problems_of, shown, unknown_key
+from app.config.sections import (
+    DatabaseSettings,
+    LoggingSettings,
+    RunSettings,
+    ServerSettings,
+    WorkspaceSettings,
+)
+from app.config.settings import CheckpointMode, Settings
+from app.config.summarization import SummarizationSettings
+
+DEFAULT_DATA_DIR = ".threadkeep"
+
+_SECTIONS = (
+    "server",
+    "database",
+    "data_dir",
+    "models",
+    "summarization",
+    "agents",
+    "graphs",
+    "runs",
+    "workspace",
+    "checkpoint_mode",
+    "logging",
+)
+
+SectionType = TypeVar("SectionType", bound=BaseModel)
+
+
+class SectionReader:
+    """Reads one document. ``problems`` grows while it does; the settings count only if it stays empty."""
+
+    def __init__(self, document: dict[str, Any], config_dir: Path) -> None:
+        self._document = document
+        self._config_dir = config_dir
+        self.problems: list[Problem] = [
+            unknown_key((key,), _SECTIONS) for key in document if key not in _SECTIONS
+        ]
+
+    def settings(self, config_path: Path | None, data_dir: Path | None, warnings: Sequence[str]) -> Settings:
+        """``data_dir`` is set when something outside the document chose it."""
+        models = self._items("models", ModelSettings)
+        summarization = self._section("summarization", SummarizationSettings)
+        self.problems += summarization.conflicts()
+        graphs = self._graphs()
+        agents = self._agents({graph.name for graph in graphs})
+        self._check_models_named()
+        self._check_apart(agents, graphs)
+        return Settings(
+            config_path=config_path,
+            config_dir=self._config_dir,
+            data_dir=(data_dir or self._data_dir()).resolve(),
+            server=self._section("server", ServerSettings),
+            database=self._section("database", DatabaseSettings),
+            models=models,
+            summarization=summarization,
+            agents=agents,
+            graphs=graphs,
+            runs=self._section("runs", RunSettings),
+            workspace=self._section("workspace", WorkspaceSettings),
+            checkpoint_mode=self._checkpoint_mode(),
+            logging=self._section("logging", LoggingSettings),
+            warnings=(*warnings, *summarization.warnings()),
+        )
+
+    def _section(self, key: str, schema: type[SectionType]) -> SectionType:
+        raw = self._document.get(key)
+        # "models:" with nothing but comments below it is null in YAML and means the same as no such line.
+        read = schema() if raw is None else self._read(raw, schema, (key,))
+        return read if read is not None else schema()
+
+    def _read(self, raw: Any, schema: type[SectionType], path: KeyPath) -> SectionType | None:
+        try:
+            return schema.model_validate(raw)
+        except ValidationError as error:
+            self.problems += problems_of(error, schema, path, raw)
+            return None
+
+    def _items(self, key: str, schema: type[SectionType]) -> tuple[SectionType, ...]:
+        raw = self._document.get(key)
+        if raw is None:
+            return ()
+        if not isinstance(raw, list):
+            self._refuse((key,), raw, "must be a list")
+            return ()
+        self._check_duplicates(key, raw)
+        read = (self._read(item, schema, (key, index)) for index, item in enumerate(raw))
+        return tuple(item for item in read if item is not None)
+
+    def _agents(self, taken: set[str]) -> tuple[AgentSettings, ...]:
+        if self._document.get("agents") is not None:
+            return self._items("agents", AgentSettings)
+        return () if DEFAULT_AGENT.name in taken else (DEFAULT_AGENT,)
+
+    def _graphs(self) -> tuple[GraphSettings, ...]:
+        raw = self._document.get("graphs")
+        if raw is None:
+            return ()
+        if not isinstance(raw, dict):
+            self._refuse(("graphs",), raw, 'must be a mapping of names to "./path.py:attribute"')
+            return ()
+        read = (self._graph(str(name), target) for name, target in raw.items())
+        return tuple(graph for graph in read if graph is not None)
+
+    def _graph(self, name: str, target: Any) -> GraphSettings | None:
+        try:
+            return graph_from(name, target, self._config_dir)
+        except PydanticCustomError as error:
+            self._refuse(("graphs", name), target, error.message())
+            return None
+
+    def _data_dir(self) -> Path:
+        raw = self._document.get("data_dir", DEFAULT_DATA_DIR)
+        if not isinstance(raw, str) or not raw.strip():
+            self._refuse(("data_dir",), raw, "must be the path of a folder")
+            return self._config_dir
+        return self._config_dir / Path(raw).expanduser()
+
+    def _checkpoint_mode(self) -> CheckpointMode:
+        raw = self._document.get("checkpoint_mode", "delta")
+        if raw not in get_args(CheckpointMode):
+            self._refuse(("checkpoint_mode",), raw, "must be 'delta' or 'full'")
+        return "full" if raw == "full" else "delta"
+
+    def _check_duplicates(self, key: str, raw: list[Any]) -> None:
+        seen: set[str] = set()
+        for index, item in enumerate(raw):
+            name = item.get("name") if isinstance(item, dict) else None
+            if not isinstance(name, str):
+                continue
+            if name in seen:
+                self._refuse((key, index, "name"), name, "must be unique; it is used by an earlier entry")
+            seen.add(name)
+
+    def _check_models_named(self) -> None:
+        """Names of models as written: one that is wrong elsewhere is still the one that was meant."""
+        known = [str(item["name"]) for item in self._mappings("models") if "name" in item]
+        summarization = self._document.get("summarization")
+        if isinstance(summarization, dict):
+            self._check_model(("summarization", "model_name"), summarization.get("model_name"), known)
+        for index, agent in enumerate(self._mappings("agents")):
+            self._check_model(("agents", index, "model"), agent.get("model"), known)
+
+    def _mappings(self, key: str) -> list[dict[str, Any]]:
+        raw = self._document.get(key)
+        return [item if isinstance(item, dict) else {} for item in raw] if isinstance(raw, list) else []
+
+    def _check_model(self, path: KeyPath, name: Any, known: Sequence[str]) -> None:
+        if isinstance(name, str) and name not in (*known, DEMO_MODEL_NAME):
+            allowed = did_you_mean(name, [*known, DEMO_MODEL_NAME])
+            self._refuse(path, name, f"must name an entry of models ({allowed})")
+
+    def _check_apart(self, agents: Sequence[AgentSettings], graphs: Sequence[GraphSettings]) -> None:
+        names = {agent.name for agent in agents}
+        for graph in graphs:
+            if graph.name in names:
+                self._refuse(("graphs", graph.name), graph.name, "must not be the name of an agent as well")
+
+    def _refuse(self, path: KeyPath, value: Any, rule: str) -> None:
+        self.problems.append(Problem(path, f"{shown(value, path)} is not allowed: it {rule}"))

@@ -1,0 +1,95 @@
+"""The small sections of config.yaml: server, database, runs, workspace, logging."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, SecretStr, field_validator
+
+from app.config.values import Port, PositiveNumber, PositiveWhole, Section, Text, refuse
+
+_ORIGIN = re.compile(r"https?://[^/\s]+")
+_POSTGRES_URL = re.compile(r"postgres(?:ql)?(?:\+\w+)?://")
+
+TextList = Annotated[tuple[Text, ...], Field(strict=False)]
+
+
+class ServerSettings(Section):
+    """How the gateway listens. Sizes are bytes, times are seconds; port 0 takes any free port.
+
+    ``cors_origins`` are exact origins beside the loopback ones, which are always allowed; ``*`` allows all.
+    ``strict_thread_ids`` accepts UUIDs only, else 1 to 64 of letters, digits, ``_`` and ``-`` as well.
+    """
+
+    host: Text = "127.0.0.1"
+    port: Port = 8000
+    max_body_bytes: PositiveWhole = 16 * 1024 * 1024
+    cors_origins: TextList = ()
+    strict_thread_ids: bool = True
+    heartbeat_s: PositiveNumber = 5.0
+    shutdown_grace_s: PositiveNumber = 10.0
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in origins:
+            if origin != "*" and not _ORIGIN.fullmatch(origin):
+                raise refuse(f'must hold origins like "https://chat.example.org" or "*"; {origin!r} is none')
+        return origins
+
+
+class DatabaseSettings(Section):
+    """Which PostgreSQL. ``url`` None means the embedded one in the data folder."""
+
+    url: SecretStr | None = None
+    pool_min_size: PositiveWhole = 2
+    pool_max_size: PositiveWhole = 20
+    connect_timeout_s: PositiveNumber = 10.0
+
+    @field_validator("url", mode="before")
+    @classmethod
+    def _postgres(cls, url: Any) -> SecretStr | None:
+        if url is None:
+            return None
+        if not isinstance(url, str) or not _POSTGRES_URL.match(url):
+            raise refuse('must be a URL like "postgresql://user:password@host:5432/name"')
+        # SQLAlchemy's "+driver" is not part of a libpq URL.
+        return SecretStr(_POSTGRES_URL.sub("postgresql://", url, count=1))
+
+    @field_validator("pool_max_size")
+    @classmethod
+    def _not_below_min(cls, size: int, info: Any) -> int:
+        smallest = info.data.get("pool_min_size", 1)
+        if size < smallest:
+            raise refuse(f"must not be below pool_min_size ({smallest})")
+        return size
+
+
+class RunSettings(Section):
+    """How runs are worked off; ``concurrency`` is per process, times are seconds.
+
+    A run whose worker showed no life for ``stalled_after_s`` is taken over, ``max_attempts`` in all. One
+    longer than ``timeout_s`` (None: no limit) ends with status timeout. ``webhook_hosts`` are the hosts a
+    run may call when it ends.
+    """
+
+    concurrency: PositiveWhole = 8
+    max_attempts: PositiveWhole = 3
+    stalled_after_s: PositiveNumber = 30.0
+    timeout_s: PositiveNumber | None = 3600.0
+    webhook_hosts: TextList = ()
+
+
+class WorkspaceSettings(Section):
+    """Limits of the folder each thread's file tools work in. ``max_read_bytes`` is what one read returns."""
+
+    max_file_bytes: PositiveWhole = 10 * 1024 * 1024
+    max_read_bytes: PositiveWhole = 256 * 1024
+    max_total_bytes: PositiveWhole = 512 * 1024 * 1024
+    max_entries: PositiveWhole = 1000
+
+
+class LoggingSettings(Section):
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["text", "json"] = "text"

@@ -1,0 +1,51 @@
+"""All settings of a process as one frozen value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from app.config.agents import AGENT_ALIASES, DEFAULT_AGENT, AgentSettings, GraphSettings
+from app.config.models import ModelSettings
+from app.config.sections import (
+    DatabaseSettings,
+    LoggingSettings,
+    RunSettings,
+    ServerSettings,
+    WorkspaceSettings,
+)
+from app.config.summarization import SummarizationSettings
+
+CheckpointMode = Literal["delta", "full"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What config.yaml, the environment and the command line add up to (rule A5: read once, frozen).
+
+    ``config_path`` is None when no file was read. ``config_dir`` is where relative paths of the file start.
+    ``data_dir`` is absolute and need not exist. ``warnings`` are sentences for the log, in order. ``repr``
+    shows no secret.
+    """
+
+    config_path: Path | None
+    config_dir: Path
+    data_dir: Path
+    server: ServerSettings = field(default_factory=ServerSettings)
+    database: DatabaseSettings = field(default_factory=DatabaseSettings)
+    models: tuple[ModelSettings, ...] = ()
+    summarization: SummarizationSettings = field(default_factory=SummarizationSettings)
+    agents: tuple[AgentSettings, ...] = (DEFAULT_AGENT,)
+    graphs: tuple[GraphSettings, ...] = ()
+    runs: RunSettings = field(default_factory=RunSettings)
+    workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
+    checkpoint_mode: CheckpointMode = "delta"
+    logging: LoggingSettings = field(default_factory=LoggingSettings)
+    warnings: tuple[str, ...] = ()
+
+    def runnable(self, name: str) -> AgentSettings | GraphSettings | None:
+        """The agent or graph of that name, or that an alias such as ``lead_agent`` means; None if unknown."""
+        known: dict[str, AgentSettings | GraphSettings] = {graph.name: graph for graph in self.graphs}
+        known |= {agent.name: agent for agent in self.agents}
+        return known.get(name) or known.get(AGENT_ALIASES.get(name, name))
