@@ -85,6 +85,12 @@ class SummaryTimeout(SummaryGenerationError):
     code = "summary_timeout"
 
 
+class CompactionInvariantError(ThreadkeepError):
+    """A planned compaction would break the history (rule C7). It is not committed; the text names what is wrong."""
+
+    code = "compaction_invariant"
+
+
 class ModelError(ThreadkeepError):
     """The chat model could not be built or its call failed."""
 

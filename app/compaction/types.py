@@ -71,7 +71,8 @@ class Context:
 @dataclass(frozen=True, slots=True)
 class TokenBreakdown:
     """Tokens by part of a request. ``total`` is what an absolute tokens clause is compared with;
-    ``reserved`` (the reply's reservation) counts only against a window."""
+    ``reserved`` (the reply's reservation) counts only against a window. ``scale`` is true tokens / estimated tokens
+    of the last request whose usage a provider reported and that is still valid (rule B3), 1.0 without one."""
 
     system: int = 0
     tools: int = 0
@@ -80,6 +81,7 @@ class TokenBreakdown:
     messages: int = 0
     reserved: int = 0
     total: int = 0
+    scale: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
