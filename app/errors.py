@@ -6,6 +6,9 @@ No HTTP here: which status a class answers with is one table in ``app/api/errors
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 
 class ThreadkeepError(Exception):
     """Base of all errors raised on purpose. ``code`` is stable; ``str(error)`` is for people."""
@@ -74,9 +77,25 @@ class CompactionDisabled(Conflict):
 
 
 class SummaryGenerationError(ThreadkeepError):
-    """No candidate model produced an acceptable summary. Nothing was changed."""
+    """No candidate model produced an acceptable summary. Nothing was changed.
+
+    ``models_tried`` are the candidates' attempts (``app.compaction.types.ModelAttempt``), ``usage`` what they cost.
+    """
 
     code = "summary_generation_failed"
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        models_tried: Sequence[Any] = (),
+        usage: Mapping[str, int] | None = None,
+        duration_ms: int = 0,
+    ) -> None:
+        super().__init__(detail)
+        self.models_tried = tuple(models_tried)
+        self.usage = dict(usage or {})
+        self.duration_ms = duration_ms
 
 
 class SummaryTimeout(SummaryGenerationError):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage, SystemMessage
 from langgraph.graph.state import CompiledStateGraph
+
+from app.compaction.types import Compaction, CompactionKind, Context, ContextSize, Skipped
 
 
 class ChatModels(Protocol):
@@ -37,6 +41,16 @@ class ChatModels(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class AgentSpec:
+    """What every request of an agent holds besides the conversation. ``model`` is the configured one, or None."""
+
+    name: str
+    model: str | None = None
+    system: SystemMessage | None = None
+    tools: Sequence[Any] = ()
+
+
 class Graphs(Protocol):
     """The hosted graphs (agents of the config and graphs of the user) by name, bound to the database."""
 
@@ -48,6 +62,10 @@ class Graphs(Protocol):
 
     def resolve(self, assistant_id: str) -> str:
         """Graph name of an assistant id (name, alias or uuid). Raises InvalidInput (name) or NotFound (uuid)."""
+        ...
+
+    def spec(self, name: str | None) -> AgentSpec:
+        """What the graph's requests hold besides the conversation (rule B1). None or an unknown name: the default graph."""
         ...
 
     def for_state(self, name: str | None) -> CompiledStateGraph[Any, Any, Any, Any]:
@@ -63,11 +81,86 @@ class Graphs(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class CompactionJob:
+    """One request to compact a thread. ``model_name`` is the model the run executes with (rule E1); ``keep``
+    replaces the configured one for this job; ``emit`` takes the progress events (rule F4); ``runtime`` goes to hooks."""
+
+    thread_id: str
+    run_id: str | None
+    agent_name: str
+    model_name: str
+    context: Context
+    kind: CompactionKind
+    force: bool = False
+    keep: ContextSize | None = None
+    instructions: str | None = None
+    emit: Callable[[Mapping[str, Any]], None] | None = None
+    runtime: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A compaction whose removed messages are archived and whose record says ``committing``: the state write is next."""
+
+    compaction_id: str
+    compaction: Compaction
+
+
+@dataclass(frozen=True, slots=True)
+class SummarizationEvent:
+    """What ``before_summarization`` hooks are given, after a summary exists and before anything is removed (rule F3)."""
+
+    thread_id: str
+    agent_name: str
+    removed: tuple[BaseMessage, ...]
+    kept: tuple[BaseMessage, ...]
+    runtime: Any = None
+
+
+SummarizationHook = Callable[[SummarizationEvent], Awaitable[None]]
+
+
+class Compactor(Protocol):
+    """Compacts a thread up to the state write, which the caller does."""
+
+    def window(self, model_name: str) -> int | None:
+        """What fractions are measured against: the smaller window of the summarising and the running model (rule A4)."""
+        ...
+
+    def reserved(self, model_name: str) -> int:
+        """Tokens that the running model reserves for its reply."""
+        ...
+
+    def is_overflow(self, error: BaseException) -> bool:
+        """A provider's error says that the request does not fit the context window."""
+        ...
+
+    async def automatic(self, job: CompactionJob) -> Prepared | None:
+        """The path of the hook: None when nothing is due, when it is not enabled, and after any failure (rule E5)."""
+        ...
+
+    async def recover(self, job: CompactionJob) -> Prepared | None:
+        """After an overflow: compact whatever the trigger says (rule E7). None when nothing can be made smaller."""
+        ...
+
+    async def manual(self, job: CompactionJob) -> Prepared | Skipped:
+        """A person's request. Raises SummaryGenerationError or SummaryTimeout; a skip is a value."""
+        ...
+
+    def describe(self, job: CompactionJob) -> str:
+        """What fills the window, part by part, in words."""
+        ...
+
+    async def abandon(self, prepared: Prepared, error: str) -> None:
+        """The state write did not happen."""
+        ...
+
+
 class Workspaces(Protocol):
     """The file folders of threads."""
 
     async def delete(self, thread_id: str) -> None: ...
 
 
-JsonObject = Mapping[str, Any]
 WRITER_NODE = "compact"

@@ -1,0 +1,1 @@
+"""Agents: how they are built, their state, tools and middleware."""

@@ -1,0 +1,135 @@
+"""Builds the agents of the configuration as LangGraph graphs, once per agent and model."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from langchain.agents import create_agent
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import SystemMessage
+from langchain_core.tools import BaseTool
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+
+from app.agent.middleware import chain
+from app.agent.state import STATE_SCHEMAS
+from app.config import AGENT_ALIASES, AgentSettings, Settings
+from app.errors import ConfigError, InvalidInput, NotFound
+from app.ports import WRITER_NODE, AgentSpec, ChatModels, Compactor
+
+Graph = CompiledStateGraph[Any, Any, Any, Any]
+NAMESPACE = uuid.UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
+
+
+def assistant_id(name: str) -> str:
+    """The stable id of the assistant that stands for a graph."""
+    return str(uuid.uuid5(NAMESPACE, name))
+
+
+class AgentGraphs:
+    """The hosted graphs. ``savers`` makes a new checkpointer for each use, since one serialises its callers;
+    ``placeholder`` stands for the model where a graph only reads and writes state."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        models: ChatModels,
+        compactor: Compactor,
+        tools: Sequence[BaseTool],
+        savers: Callable[[], BaseCheckpointSaver[Any]],
+        placeholder: BaseChatModel,
+    ) -> None:
+        self._agents: Mapping[str, AgentSettings] = {agent.name: agent for agent in settings.agents}
+        self._schema = STATE_SCHEMAS[settings.checkpoint_mode]
+        self._models = models
+        self._compactor = compactor
+        self._tools = {tool.name: tool for tool in tools}
+        self._savers = savers
+        self._specs = {agent.name: self._spec(agent) for agent in settings.agents}
+        self._built: dict[tuple[str, str], Graph] = {}
+        self._reading = {name: self._build(name, placeholder, "") for name in self._agents}
+        self._writing = self._build_writer()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._agents)
+
+    @property
+    def default(self) -> str:
+        return self.names[0]
+
+    def resolve(self, assistant_id_or_name: str) -> str:
+        for name in self.names:
+            if assistant_id_or_name in (name, assistant_id(name)):
+                return name
+        alias = AGENT_ALIASES.get(assistant_id_or_name)
+        if alias in self._agents:
+            return str(alias)
+        if _is_uuid(assistant_id_or_name):
+            raise NotFound(f"There is no assistant {assistant_id_or_name}")
+        known = ", ".join(self.names)
+        raise InvalidInput(f"assistant_id: there is no assistant {assistant_id_or_name!r}; known: {known}")
+
+    def spec(self, name: str | None) -> AgentSpec:
+        return self._specs[self._known(name)]
+
+    def for_state(self, name: str | None) -> Graph:
+        return self._reading[self._known(name)].copy({"checkpointer": self._savers()})
+
+    def writer(self, name: str | None) -> Graph:
+        return self._writing.copy({"checkpointer": self._savers()})
+
+    def for_run(self, name: str, model_name: str) -> Graph:
+        key = (name, model_name)
+        if key not in self._built:
+            self._built[key] = self._build(name, self._models.get(model_name), model_name)
+        return self._built[key].copy({"checkpointer": self._savers()})
+
+    def _known(self, name: str | None) -> str:
+        return name if name in self._agents else self.default
+
+    def _spec(self, agent: AgentSettings) -> AgentSpec:
+        wanted = self._tools if agent.tools is None else agent.tools
+        unknown = [name for name in wanted if name not in self._tools]
+        if unknown:
+            raise ConfigError(
+                f"agents.{agent.name}.tools: unknown {', '.join(map(repr, unknown))}; known: {', '.join(self._tools)}"
+            )
+        return AgentSpec(
+            name=agent.name,
+            model=agent.model,
+            system=SystemMessage(content=agent.system_prompt) if agent.system_prompt else None,
+            tools=tuple(self._tools[name] for name in wanted),
+        )
+
+    def _build(self, name: str, model: BaseChatModel, model_name: str) -> Graph:
+        spec = self._specs[name]
+        return create_agent(
+            model,
+            list(spec.tools),
+            system_prompt=spec.system,
+            middleware=chain(self._compactor, spec, model_name),
+            state_schema=self._schema,
+            name=None,
+        )
+
+    def _build_writer(self) -> Graph:
+        builder: StateGraph[Any, Any, Any, Any] = StateGraph(self._schema)
+        builder.add_node(WRITER_NODE, _write_nothing)
+        builder.add_edge(START, WRITER_NODE)
+        return builder.compile()
+
+
+async def _write_nothing(state: Any) -> dict[str, Any]:
+    return {}
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        uuid.UUID(text)
+    except ValueError:
+        return False
+    return True

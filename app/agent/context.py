@@ -1,0 +1,25 @@
+"""From a thread's state to the compaction library's view of one model call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.agent.durable import durable_frame
+from app.compaction.types import Context
+from app.ports import AgentSpec
+
+
+def context_of(state: Mapping[str, Any], agent: AgentSpec, window: int | None, reserved: int) -> Context:
+    """Everything that a model call of this thread would be made of now (rule B1)."""
+    marker = state.get("compaction") or {}
+    return Context(
+        messages=state.get("messages") or [],
+        summary=state.get("summary_text"),
+        system=agent.system,
+        tools=agent.tools,
+        durable=durable_frame(state),
+        window=window,
+        reserved_output=reserved,
+        usage_valid_after=marker.get("after_message_id"),
+    )

@@ -1,0 +1,21 @@
+"""What is sent to a provider is always valid, whatever stands in state (rule C8)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+
+from app.compaction.repair import valid_request
+
+
+class ValidRequestMiddleware(AgentMiddleware[Any, Any]):
+    """Gives calls without a result a synthetic one and leaves orphan results out of the request; state stays as it is."""
+
+    async def awrap_model_call(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+    ) -> ModelResponse[Any]:
+        return await handler(request.override(messages=valid_request(request.messages)))

@@ -1,0 +1,48 @@
+"""The channels of a thread and their reducers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, NotRequired, TypedDict
+
+from langchain.agents import AgentState
+from langchain.agents.middleware.types import OmitFromInput
+from langchain_core.messages import AnyMessage, RemoveMessage
+from langgraph.channels.delta import DeltaChannel
+from langgraph.graph.message import REMOVE_ALL_MESSAGES, _messages_delta_reducer
+
+from app.compaction.types import Compaction
+
+
+class CompactionMarker(TypedDict):
+    """The last compaction of the thread: its id, and the id of the newest message it saw (rule B3)."""
+
+    compaction_id: str
+    after_message_id: str | None
+
+
+class FullState(AgentState[Any]):
+    """A thread whose checkpoints hold the whole message list (``checkpoint_mode: full``)."""
+
+    summary_text: NotRequired[Annotated[str | None, OmitFromInput]]
+    compaction: NotRequired[Annotated[CompactionMarker | None, OmitFromInput]]
+
+
+class DeltaState(FullState):
+    """A thread whose checkpoints hold what each step added (``checkpoint_mode: delta``)."""
+
+    messages: Annotated[list[AnyMessage], DeltaChannel(_messages_delta_reducer)]  # type: ignore[misc]
+
+
+STATE_SCHEMAS: Mapping[str, type[FullState]] = {"delta": DeltaState, "full": FullState}
+
+
+def compaction_update(compaction: Compaction, compaction_id: str) -> dict[str, Any]:
+    """The one state write of a compaction (rule F1): all messages out, the kept ones in, the new summary live."""
+    seen = (*compaction.removed, *compaction.dropped, *compaction.kept)
+    newest = compaction.kept[-1] if compaction.kept else seen[-1]
+    return {
+        "messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *compaction.kept],
+        "summary_text": compaction.summary,
+        "compaction": CompactionMarker(compaction_id=compaction_id, after_message_id=newest.id),
+    }

@@ -1,0 +1,251 @@
+"""Compaction records and the archive of what compactions removed.
+
+A commit has two halves that cannot share a transaction: the archive (ours) and the state write (the checkpointer's).
+The archive and the record go first, the record as ``committing``; the checkpointer reports the stored checkpoint and the
+record becomes ``committed``. A process killed in between leaves a ``committing`` record, which ``settle`` decides later
+from the checkpoint metadata: nothing is lost and nothing counts twice (rule F1).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from langchain_core.messages import BaseMessage
+from psycopg import AsyncConnection
+from psycopg.types.json import Jsonb
+from psycopg_pool import AsyncConnectionPool
+
+from app.compaction.types import CompactionKind
+from app.serialization import dumps
+
+RecordStatus = Literal["committing", "committed", "draft", "skipped", "failed", "undone", "rolled_back"]
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionRecord:
+    """What one compaction did or why it did nothing (rule F4). Tokens count the whole request, duration is in ms."""
+
+    compaction_id: str
+    thread_id: str
+    run_id: str | None
+    kind: CompactionKind
+    status: RecordStatus
+    tokens_before: int = 0
+    tokens_after: int | None = None
+    removed_message_count: int = 0
+    preserved_message_count: int = 0
+    reason: str | None = None
+    model_name: str | None = None
+    models_tried: Sequence[Mapping[str, Any]] = ()
+    trigger: str | None = None
+    coverage: float | None = None
+    duration_ms: int = 0
+    usage: Mapping[str, int] = field(default_factory=dict)
+    instructions: str | None = None
+    error: str | None = None
+    summary_text: str | None = None
+    extractive: bool = False
+    checkpoint_before: str | None = None
+    checkpoint_after: str | None = None
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Breaker:
+    """Failed automatic compactions in a row, and until when the next one waits (rule E3)."""
+
+    failures: int
+    waiting: bool
+    retry_at: datetime | None
+    last_error: str | None
+
+
+class CompactionStore:
+    """The ``compactions`` and ``archived_messages`` tables, and the breaker columns of ``threads``."""
+
+    def __init__(self, pool: AsyncConnectionPool[Any]) -> None:
+        self._pool = pool
+
+    async def begin(self, record: CompactionRecord, removed: Sequence[BaseMessage]) -> None:
+        """Archive ``removed`` and write the record as ``committing``, in one transaction. Archiving a message again
+        (same id, same content) changes nothing."""
+        async with self._pool.connection() as conn, conn.transaction():
+            await _insert(conn, record)
+            await _archive(conn, record, removed)
+
+    async def committed(self, compaction_id: str, before: str | None, after: str) -> None:
+        """The checkpoint ``after`` that holds the compaction is stored."""
+        async with self._pool.connection() as conn:
+            await conn.execute(_COMMITTED, {"id": compaction_id, "before": before, "after": after})
+
+    async def add(self, record: CompactionRecord) -> None:
+        """Write a record that changed no state (skipped or failed)."""
+        async with self._pool.connection() as conn:
+            await _insert(conn, record)
+
+    async def abandon(self, compaction_id: str, error: str) -> None:
+        """The state write of a begun compaction failed; its archive rows stay, they do no harm."""
+        async with self._pool.connection() as conn:
+            await conn.execute(
+                "UPDATE compactions SET status = 'failed', error = %s WHERE compaction_id = %s AND status = 'committing'",
+                (error, compaction_id),
+            )
+
+    async def settle(self, thread_id: str) -> None:
+        """Decide the ``committing`` records of a thread that nobody writes to any more: committed when a checkpoint
+        carries the id, else failed."""
+        async with self._pool.connection() as conn:
+            await conn.execute(_SETTLE, (thread_id,))
+
+    async def list(self, thread_id: str, limit: int, before: str | None) -> list[CompactionRecord]:
+        """Newest first; ``before`` is the id of the last record of the page before."""
+        async with self._pool.connection() as conn:
+            cursor = await conn.execute(
+                f"""SELECT {_COLUMNS} FROM compactions WHERE thread_id = %(thread)s AND (%(before)s::uuid IS NULL OR
+                    position < (SELECT position FROM compactions WHERE compaction_id = %(before)s::uuid))
+                    ORDER BY position DESC LIMIT %(limit)s""",
+                {"thread": thread_id, "before": before, "limit": limit},
+            )
+            return [_record(row) for row in await cursor.fetchall()]
+
+    async def get(self, thread_id: str, compaction_id: str) -> CompactionRecord | None:
+        async with self._pool.connection() as conn:
+            cursor = await conn.execute(
+                f"SELECT {_COLUMNS} FROM compactions WHERE thread_id = %s AND compaction_id = %s",
+                (thread_id, compaction_id),
+            )
+            row = await cursor.fetchone()
+            return _record(row) if row else None
+
+    async def removed_messages(self, thread_id: str, compaction_id: str) -> list[str]:
+        """The archived messages of one compaction as JSON texts, in their order."""
+        async with self._pool.connection() as conn:
+            cursor = await conn.execute(
+                """SELECT message FROM archived_messages WHERE thread_id = %s AND compaction_id = %s
+                   ORDER BY position""",
+                (thread_id, compaction_id),
+            )
+            return [row["message"] for row in await cursor.fetchall()]
+
+    async def breaker(self, thread_id: str) -> Breaker:
+        async with self._pool.connection() as conn:
+            cursor = await conn.execute(_BREAKER, (thread_id,))
+            row = await cursor.fetchone()
+            return Breaker(**row) if row else Breaker(0, False, None, None)
+
+    async def failed(
+        self, thread_id: str, error: str, threshold: int, pause_s: float, longest_s: float
+    ) -> None:
+        """Count a failed automatic compaction. From ``threshold`` in a row on, the next one waits ``pause_s``, doubled
+        with each further failure, at most ``longest_s`` seconds."""
+        async with self._pool.connection() as conn:
+            await conn.execute(
+                _FAILED,
+                {"t": thread_id, "e": error, "n": threshold, "pause": pause_s, "longest": longest_s},
+            )
+
+
+async def _insert(conn: AsyncConnection[Any], record: CompactionRecord) -> None:
+    await conn.execute(
+        _INSERT,
+        {
+            **{name: getattr(record, name) for name in _NAMES},
+            "models_tried": Jsonb(list(record.models_tried), dumps=dumps),
+            "usage": Jsonb(dict(record.usage), dumps=dumps),
+        },
+    )
+
+
+async def _archive(
+    conn: AsyncConnection[Any], record: CompactionRecord, removed: Sequence[BaseMessage]
+) -> None:
+    cursor = await conn.execute(
+        "SELECT coalesce(max(position), -1) + 1 AS next FROM archived_messages WHERE thread_id = %s",
+        (record.thread_id,),
+    )
+    row = await cursor.fetchone()
+    first = row["next"] if row else 0
+    texts = [dumps(message).decode() for message in removed]
+    await conn.execute(
+        _ARCHIVE,
+        {
+            "thread": record.thread_id,
+            "compaction": record.compaction_id,
+            "run": record.run_id,
+            "ids": [message.id for message in removed],
+            "digests": [hashlib.sha256(text.encode()).hexdigest() for text in texts],
+            "positions": [first + offset for offset in range(len(texts))],
+            "texts": texts,
+        },
+    )
+
+
+def _record(row: Mapping[str, Any]) -> CompactionRecord:
+    return CompactionRecord(
+        **{
+            **row,
+            "compaction_id": str(row["compaction_id"]),
+            "run_id": str(row["run_id"]) if row["run_id"] else None,
+            "usage": row["usage"] or {},
+        }
+    )
+
+
+_NAMES = tuple(
+    name
+    for name in CompactionRecord.__dataclass_fields__
+    if name not in {"created_at", "usage", "models_tried"}
+)
+_COLUMNS = ", ".join(CompactionRecord.__dataclass_fields__)
+_INSERT = (
+    f"INSERT INTO compactions ({', '.join(_NAMES)}, usage, models_tried) "
+    f"VALUES ({', '.join(f'%({name})s' for name in _NAMES)}, %(usage)s, %(models_tried)s)"
+)
+
+_ARCHIVE = """
+INSERT INTO archived_messages (thread_id, message_id, digest, compaction_id, position, run_id, message)
+SELECT %(thread)s, m.id, m.digest, %(compaction)s, m.position, %(run)s, m.message
+FROM unnest(%(ids)s::text[], %(digests)s::text[], %(positions)s::bigint[], %(texts)s::text[])
+     AS m(id, digest, position, message)
+ON CONFLICT DO NOTHING
+"""
+
+_COMMITTED = """
+WITH record AS (
+    UPDATE compactions SET status = 'committed', checkpoint_before = %(before)s, checkpoint_after = %(after)s
+    WHERE compaction_id = %(id)s AND status = 'committing' RETURNING thread_id, compaction_id
+)
+UPDATE threads SET last_compaction_id = record.compaction_id, compaction_failures = 0, compaction_retry_at = NULL,
+       compaction_last_error = NULL
+FROM record WHERE threads.thread_id = record.thread_id
+"""
+
+_SETTLE = """
+UPDATE compactions c SET
+    status = CASE WHEN k.checkpoint_id IS NULL THEN 'failed' ELSE 'committed' END,
+    error = CASE WHEN k.checkpoint_id IS NULL THEN 'the process ended before the commit' END,
+    checkpoint_before = k.parent_checkpoint_id, checkpoint_after = k.checkpoint_id
+FROM compactions o
+LEFT JOIN LATERAL (
+    SELECT checkpoint_id, parent_checkpoint_id FROM checkpoints
+    WHERE thread_id = o.thread_id AND metadata->>'compaction_id' = o.compaction_id::text
+    ORDER BY checkpoint_id LIMIT 1) k ON true
+WHERE o.thread_id = %s AND o.status = 'committing' AND c.compaction_id = o.compaction_id
+"""
+
+_BREAKER = """
+SELECT compaction_failures AS failures, coalesce(compaction_retry_at > now(), false) AS waiting,
+       compaction_retry_at AS retry_at, compaction_last_error AS last_error
+FROM threads WHERE thread_id = %s
+"""
+
+_FAILED = """
+UPDATE threads SET compaction_failures = compaction_failures + 1, compaction_last_error = %(e)s,
+    compaction_retry_at = CASE WHEN compaction_failures + 1 >= %(n)s THEN
+        now() + make_interval(secs => least(%(longest)s, %(pause)s * 2 ^ (compaction_failures + 1 - %(n)s))) END
+WHERE thread_id = %(t)s
+"""

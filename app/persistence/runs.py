@@ -1,0 +1,279 @@
+"""Runs: rows, the lock under which a run is admitted to a thread, and the claim by a worker."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from psycopg import AsyncConnection
+from psycopg.types.json import Jsonb
+from psycopg_pool import AsyncConnectionPool
+
+from app.persistence.events import CHANNEL, TERMINAL_EVENT
+from app.serialization import dumps
+
+RunStatus = Literal["pending", "running", "success", "error", "timeout", "interrupted"]
+CancelAction = Literal["interrupt", "rollback"]
+ACTIVE: tuple[RunStatus, ...] = ("pending", "running")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One execution of a graph on a thread. ``kwargs`` is the request it was started with;
+    ``attempt`` counts the workers that took it up and fences off those that lost it."""
+
+    run_id: str
+    thread_id: str
+    assistant_id: str
+    status: RunStatus
+    kwargs: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    multitask_strategy: str
+    attempt: int
+    job_id: int | None
+    cancel_action: CancelAction | None
+    error: Mapping[str, Any] | None
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def active(self) -> bool:
+        return self.status in ACTIVE
+
+
+class Admission:
+    """A thread's row, locked: what stands in the way of a new run, and the insertion of one. One transaction."""
+
+    def __init__(self, conn: AsyncConnection[Any], thread: Mapping[str, Any]) -> None:
+        self.connection = conn
+        self.thread = thread
+
+    @property
+    def reserved(self) -> bool:
+        """Somebody (a compaction, a state write) holds the thread now."""
+        return bool(self.thread["reserved"])
+
+    async def active_runs(self) -> list[Run]:
+        cursor = await self.connection.execute(
+            f"SELECT {_COLUMNS} FROM runs WHERE thread_id = %s AND status IN ('pending', 'running') "
+            "ORDER BY position",
+            (self.thread["thread_id"],),
+        )
+        return [_run(row) for row in await cursor.fetchall()]
+
+    async def insert(
+        self,
+        run_id: str,
+        assistant_id: str,
+        kwargs: Mapping[str, Any],
+        metadata: Mapping[str, Any],
+        multitask_strategy: str,
+        thread_metadata: Mapping[str, Any],
+    ) -> Run:
+        cursor = await self.connection.execute(
+            f"""INSERT INTO runs (run_id, thread_id, assistant_id, status, kwargs, metadata, multitask_strategy)
+                VALUES (%s, %s, %s, 'pending', %s, %s, %s) RETURNING {_COLUMNS}""",
+            (
+                run_id,
+                self.thread["thread_id"],
+                assistant_id,
+                _jsonb(kwargs),
+                _jsonb(metadata),
+                multitask_strategy,
+            ),
+        )
+        await self.connection.execute(
+            "UPDATE threads SET metadata = metadata || %s, updated_at = now() WHERE thread_id = %s",
+            (_jsonb(thread_metadata), self.thread["thread_id"]),
+        )
+        row = await cursor.fetchone()
+        assert row is not None
+        return _run(row)
+
+    async def set_job(self, run_id: str, job_id: int) -> None:
+        await self.connection.execute("UPDATE runs SET job_id = %s WHERE run_id = %s", (job_id, run_id))
+
+
+class RunStore:
+    """The ``runs`` table."""
+
+    def __init__(self, pool: AsyncConnectionPool[Any]) -> None:
+        self._pool = pool
+
+    @asynccontextmanager
+    async def admission(self, thread_id: str, owner: str, *, create: bool) -> AsyncIterator[Admission | None]:
+        """Lock the thread for one transaction. None when it does not exist (and ``create`` is false) or is being deleted."""
+        async with self._pool.connection() as conn, conn.transaction():
+            if create:
+                await conn.execute(
+                    "INSERT INTO threads (thread_id, owner) VALUES (%s, %s) ON CONFLICT DO NOTHING",
+                    (thread_id, owner),
+                )
+            cursor = await conn.execute(_LOCK_THREAD, (thread_id, owner))
+            thread = await cursor.fetchone()
+            yield Admission(conn, thread) if thread else None
+
+    async def get(self, thread_id: str, run_id: str) -> Run | None:
+        return await self._one(
+            f"SELECT {_COLUMNS} FROM runs WHERE run_id = %s AND thread_id = %s", (run_id, thread_id)
+        )
+
+    async def find(self, run_id: str) -> Run | None:
+        return await self._one(f"SELECT {_COLUMNS} FROM runs WHERE run_id = %s", (run_id,))
+
+    async def list(self, thread_id: str, limit: int, offset: int, status: str | None) -> list[Run]:
+        """Newest first."""
+        async with self._pool.connection() as conn:
+            cursor = await conn.execute(
+                f"""SELECT {_COLUMNS} FROM runs WHERE thread_id = %s AND (%s::text IS NULL OR status = %s)
+                    ORDER BY position DESC LIMIT %s OFFSET %s""",
+                (thread_id, status, status, limit, offset),
+            )
+            return [_run(row) for row in await cursor.fetchall()]
+
+    async def active(self, thread_id: str) -> list[Run]:
+        """Pending and running runs, oldest first."""
+        async with self._pool.connection() as conn:
+            cursor = await conn.execute(
+                f"""SELECT {_COLUMNS} FROM runs WHERE thread_id = %s AND status IN ('pending', 'running')
+                    ORDER BY position""",
+                (thread_id,),
+            )
+            return [_run(row) for row in await cursor.fetchall()]
+
+    async def claim(self, run_id: str, worker: str) -> Run | None:
+        """Make this worker the run's executor: status running, next attempt. None while the thread is reserved, or
+        when the run is not active (any more)."""
+        return await self._one(
+            f"""UPDATE runs SET status = 'running', attempt = attempt + 1, worker = %s, updated_at = now(),
+                   started_at = coalesce(started_at, now())
+                WHERE run_id = %s AND status IN ('pending', 'running') AND NOT EXISTS (
+                    SELECT 1 FROM threads t WHERE t.thread_id = runs.thread_id AND t.reserved_until > now())
+                RETURNING {_COLUMNS}""",
+            (worker, run_id),
+        )
+
+    async def hand_back(self, run_id: str, attempt: int) -> bool:
+        """A draining worker returns the run to the queue; the attempt does not count against it."""
+        return await self._changed(
+            """UPDATE runs SET status = 'pending', attempt = greatest(attempt - 1, 0), worker = NULL, updated_at = now()
+               WHERE run_id = %s AND attempt = %s AND status = 'running'""",
+            (run_id, attempt),
+        )
+
+    async def request_cancel(self, run_id: str, action: CancelAction) -> Run | None:
+        """Ask the executor of a running run to stop. None when it is not running."""
+        return await self._one(
+            f"""UPDATE runs SET cancel_action = %s, updated_at = now()
+                WHERE run_id = %s AND status = 'running' RETURNING {_COLUMNS}""",
+            (action, run_id),
+        )
+
+    async def cancel_pending(self, run_id: str) -> bool:
+        """End a run that no worker has taken up yet, with its ``end`` event. False when it is not pending."""
+        return await self._finish(_FINISH_PENDING, run_id, 0, "interrupted", None, None)
+
+    async def finish(
+        self,
+        run_id: str,
+        attempt: int,
+        status: RunStatus,
+        error: Mapping[str, Any] | None = None,
+        usage: Mapping[str, Any] | None = None,
+    ) -> bool:
+        """Persist the terminal status and append the ``end`` event in one statement, so that whoever sees ``end`` sees
+        the status too. False when the run is not executed by ``attempt`` any more."""
+        return await self._finish(_FINISH_RUNNING, run_id, attempt, status, error, usage)
+
+    async def delete(self, thread_id: str, run_id: str) -> bool:
+        """Delete a finished run and its events. False when there is none."""
+        return await self._changed(
+            "DELETE FROM runs WHERE thread_id = %s AND run_id = %s AND status NOT IN ('pending', 'running')",
+            (thread_id, run_id),
+        )
+
+    async def orphans(self, older_than_s: float) -> list[Run]:
+        """Active runs whose job is gone from the queue or has ended: nobody would ever finish them."""
+        async with self._pool.connection() as conn:
+            cursor = await conn.execute(_ORPHANS, (older_than_s,))
+            return [_run(row) for row in await cursor.fetchall()]
+
+    async def _finish(
+        self,
+        statement: str,
+        run_id: str,
+        attempt: int,
+        status: RunStatus,
+        error: Mapping[str, Any] | None,
+        usage: Mapping[str, Any] | None,
+    ) -> bool:
+        return await self._changed(
+            statement,
+            {
+                "run_id": run_id,
+                "attempt": attempt,
+                "status": status,
+                "error": _jsonb(error) if error else None,
+                "error_text": dumps(error).decode() if error else None,
+                "usage": _jsonb(usage) if usage else None,
+                "end": TERMINAL_EVENT,
+                "channel": CHANNEL,
+            },
+        )
+
+    async def _one(self, statement: str, parameters: Sequence[Any]) -> Run | None:
+        async with self._pool.connection() as conn:
+            row = await (await conn.execute(statement, parameters)).fetchone()
+            return _run(row) if row else None
+
+    async def _changed(self, statement: str, parameters: Any) -> bool:
+        async with self._pool.connection() as conn:
+            return (await conn.execute(statement, parameters)).rowcount > 0
+
+
+def _run(row: Mapping[str, Any]) -> Run:
+    return Run(**{**row, "run_id": str(row["run_id"])})
+
+
+def _jsonb(value: Any) -> Jsonb:
+    return Jsonb(value, dumps=dumps)
+
+
+_COLUMNS = (
+    "run_id, thread_id, assistant_id, status, kwargs, metadata, multitask_strategy, attempt, job_id, "
+    "cancel_action, error, created_at, updated_at"
+)
+
+_LOCK_THREAD = """
+SELECT thread_id, metadata, config, status, coalesce(reserved_until > now(), false) AS reserved
+FROM threads WHERE thread_id = %s AND owner = %s AND deleted_at IS NULL FOR UPDATE
+"""
+
+_FINISH = """
+WITH done AS (
+    UPDATE runs SET status = %(status)s, error = %(error)s, usage = %(usage)s, finished_at = now(), updated_at = now()
+    WHERE run_id = %(run_id)s AND {condition}
+    RETURNING run_id
+), last AS (
+    SELECT coalesce(max(seq), 0) AS seq FROM run_events WHERE run_id = %(run_id)s
+), tail AS (
+    INSERT INTO run_events (run_id, seq, event, data)
+    SELECT done.run_id, last.seq + e.step, e.event, e.data
+    FROM done, last, (VALUES (1, 'error', %(error_text)s::text), (2, %(end)s, 'null')) AS e(step, event, data)
+    WHERE e.data IS NOT NULL
+)
+SELECT pg_notify(%(channel)s, done.run_id::text) FROM done
+"""
+_FINISH_RUNNING = _FINISH.format(condition="attempt = %(attempt)s AND status = 'running'")
+_FINISH_PENDING = _FINISH.format(condition="status = 'pending'")
+
+_ORPHANS = f"""
+SELECT {_COLUMNS} FROM runs
+WHERE status IN ('pending', 'running') AND updated_at < now() - make_interval(secs => %s)
+  AND NOT EXISTS (
+    SELECT 1 FROM procrastinate_jobs j WHERE j.id = runs.job_id AND j.status IN ('todo', 'doing'))
+ORDER BY position
+"""

@@ -1,0 +1,236 @@
+"""The compactor: what the hook, the overflow recovery and the route share around the pure pipeline."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from app.compaction.pipeline import Plan, compact
+from app.compaction.summarize import CandidateHealth
+from app.compaction.tokens import TokenCounter, counter_for
+from app.compaction.types import Candidate, Compaction, CompactionPolicy, Skipped
+from app.config import SummarizationSettings
+from app.errors import ModelError, SummaryGenerationError
+from app.persistence.compactions import CompactionRecord, CompactionStore
+from app.ports import ChatModels, CompactionJob, Prepared, SummarizationEvent, SummarizationHook
+from app.services.compaction_metrics import CompactionMetrics
+from app.services.compaction_report import announce, committing, failed, skipped
+
+# Rule E3: after three failures in a row the automatic path waits, longer with each further one.
+BREAKER_THRESHOLD = 3
+BREAKER_PAUSE_SECONDS = 30.0
+BREAKER_LONGEST_SECONDS = 1800.0
+
+log = logging.getLogger(__name__)
+
+
+class _BreakerOpen(Exception):
+    """The automatic path does not even ask a model now."""
+
+
+class ThreadCompactor:
+    """Runs the pipeline for a thread, archives what it removes and keeps the record. The state write is the caller's."""
+
+    def __init__(
+        self,
+        settings: SummarizationSettings,
+        models: ChatModels,
+        store: CompactionStore,
+        metrics: CompactionMetrics,
+        is_overflow: Callable[[BaseException], bool],
+        hooks: Sequence[SummarizationHook] = (),
+    ) -> None:
+        self._settings = settings
+        self._policy = settings.policy
+        self._models = models
+        self._store = store
+        self._metrics = metrics
+        self.is_overflow = is_overflow
+        self._hooks = tuple(hooks)
+        self._health = CandidateHealth()
+        self._counters: dict[str, TokenCounter] = {}
+
+    @property
+    def policy(self) -> CompactionPolicy:
+        return self._policy
+
+    def window(self, model_name: str) -> int | None:
+        names = (self._settings.model_name or model_name, model_name)
+        known = [window for name in names if (window := self._models.window(name)) is not None]
+        return min(known, default=None)
+
+    def reserved(self, model_name: str) -> int:
+        return self._models.max_tokens(model_name)
+
+    def counter(self, model_name: str) -> TokenCounter:
+        """The one counter for requests to this model (rule B1)."""
+        if model_name not in self._counters:
+            self._counters[model_name] = counter_for(
+                self._built_or_none(model_name), self._settings.token_counter
+            )
+        return self._counters[model_name]
+
+    async def automatic(self, job: CompactionJob) -> Prepared | None:
+        if not self._settings.enabled:
+            return None
+        try:
+            outcome = await self._compact(job, self._refuse_while_waiting)
+        except _BreakerOpen:
+            return None
+        except SummaryGenerationError as error:
+            log.warning(
+                "automatic compaction of thread %s failed, the run goes on: %s", job.thread_id, error
+            )
+            return None
+        except Exception:  # rule E5: no failure of a compaction may end the run
+            log.exception("automatic compaction of thread %s failed, the run goes on", job.thread_id)
+            return None
+        return outcome if isinstance(outcome, Prepared) else None
+
+    async def recover(self, job: CompactionJob) -> Prepared | None:
+        try:
+            outcome = await self._compact(job)
+        except SummaryGenerationError as error:
+            log.warning("recovery of thread %s from an overflow failed: %s", job.thread_id, error)
+            return None
+        return outcome if isinstance(outcome, Prepared) else None
+
+    async def manual(self, job: CompactionJob) -> Prepared | Skipped:
+        return await self._compact(job)
+
+    async def abandon(self, prepared: Prepared, error: str) -> None:
+        await self._store.abandon(prepared.compaction_id, error)
+
+    def describe(self, job: CompactionJob) -> str:
+        parts = self.counter(job.model_name).breakdown(job.context)
+        named = {
+            "system prompt": parts.system,
+            "tools": parts.tools,
+            "summary": parts.summary,
+            "durable context": parts.durable,
+            "messages": parts.messages,
+            "reserved for the reply": parts.reserved,
+        }
+        figures = ", ".join(f"{name} {tokens}" for name, tokens in named.items() if tokens)
+        window = f" of a window of {job.context.window}" if job.context.window else ""
+        return f"about {parts.total} tokens{window} ({figures})"
+
+    async def _compact(
+        self, job: CompactionJob, check: Callable[[CompactionJob], Any] | None = None
+    ) -> Prepared | Skipped:
+        compaction_id = str(uuid.uuid4())
+
+        async def on_start(plan: Plan) -> None:
+            if check:
+                await check(job)
+            announce(job, "started", compaction_id, {"tokens_before": plan.tokens_before})
+
+        try:
+            outcome = await self._run_pipeline(job, on_start)
+        except SummaryGenerationError as error:
+            await self._note_failure(job, compaction_id, error)
+            raise
+        match outcome:
+            case Skipped():
+                await self._note_skip(job, compaction_id, outcome)
+                return outcome
+            case Compaction():
+                return await self._prepare(job, compaction_id, outcome)
+
+    async def _run_pipeline(self, job: CompactionJob, on_start: Any) -> Compaction | Skipped:
+        policy = self._policy if job.keep is None else replace(self._policy, keep=job.keep)
+        return await compact(
+            job.context,
+            policy,
+            self.counter(job.model_name),
+            self._candidates(job.model_name),
+            kind=job.kind,
+            force=job.force,
+            instructions=job.instructions,
+            health=self._health,
+            is_overflow=self.is_overflow,
+            on_start=on_start,
+        )
+
+    def _candidates(self, model_name: str) -> list[Candidate]:
+        """Rule E0: the configured summariser, then the run's own model; each name once."""
+        names = dict.fromkeys(name for name in (self._settings.model_name, model_name) if name)
+        return [
+            Candidate(name, partial(self._models.for_summary, name), self._models.window(name))
+            for name in names
+        ]
+
+    async def _prepare(self, job: CompactionJob, compaction_id: str, compaction: Compaction) -> Prepared:
+        await self._run_hooks(job, compaction)
+        record = committing(job, compaction_id, compaction)
+        await self._store.begin(record, (*compaction.removed, *compaction.dropped))
+        self._metrics.observe(record, "committed")
+        announce(job, "completed", compaction_id, _figures(record))
+        return Prepared(compaction_id, compaction)
+
+    async def _run_hooks(self, job: CompactionJob, compaction: Compaction) -> None:
+        event = SummarizationEvent(
+            job.thread_id, job.agent_name, compaction.removed, compaction.kept, job.runtime
+        )
+        for hook in self._hooks:
+            try:
+                await hook(event)
+            except Exception:  # rule F3: a hook that raises is logged by name and stops nothing
+                log.exception("before_summarization hook %s failed", getattr(hook, "__qualname__", hook))
+
+    async def _note_skip(self, job: CompactionJob, compaction_id: str, outcome: Skipped) -> None:
+        silent = job.kind == "auto" and outcome.reason != "insufficient_gain"
+        if silent:
+            return
+        record = skipped(job, compaction_id, outcome)
+        await self._store.add(record)
+        self._metrics.observe(record, "skipped")
+        announce(job, "skipped", compaction_id, _figures(record))
+        if job.kind == "auto":
+            # The summary was paid for and thrown away; asked again before every model call it would be again.
+            await self._count_failure(job, "insufficient_gain")
+
+    async def _note_failure(self, job: CompactionJob, compaction_id: str, error: SummaryGenerationError) -> None:
+        record = failed(job, compaction_id, error)
+        await self._store.add(record)
+        self._metrics.observe(record, "failed")
+        announce(job, "failed", compaction_id, _figures(record))
+        if job.kind == "auto":
+            await self._count_failure(job, str(error))
+
+    async def _count_failure(self, job: CompactionJob, error: str) -> None:
+        await self._store.failed(
+            job.thread_id, error, BREAKER_THRESHOLD, BREAKER_PAUSE_SECONDS, BREAKER_LONGEST_SECONDS
+        )
+
+    async def _refuse_while_waiting(self, job: CompactionJob) -> None:
+        breaker = await self._store.breaker(job.thread_id)
+        if breaker.waiting:
+            raise _BreakerOpen
+
+    def _built_or_none(self, model_name: str) -> Any:
+        try:
+            return self._models.get(model_name)
+        except ModelError:
+            return None
+
+
+def _figures(record: CompactionRecord) -> Mapping[str, Any]:
+    names = (
+        "reason",
+        "error",
+        "model_name",
+        "tokens_before",
+        "tokens_after",
+        "removed_message_count",
+        "preserved_message_count",
+        "coverage",
+        "duration_ms",
+        "trigger",
+        "extractive",
+    )
+    return {name: getattr(record, name) for name in names}
