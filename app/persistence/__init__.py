@@ -1,0 +1,1 @@
+"""The only place that speaks SQL. Other packages get these adapters through their constructors."""

@@ -1,0 +1,118 @@
+"""The database: an open pool of connections, and the schema in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import DictRow, dict_row
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from app.errors import DatabaseError
+
+Pool = AsyncConnectionPool[AsyncConnection[DictRow]]
+
+_CONNECT_TIMEOUT_SECONDS = 10
+_FORM = (
+    "postgresql://user:password@host:port/database"
+    " (write @ : / ? # and % in a user name or password as %40 %3A %2F %3F %23 %25)"
+)
+_HOST = re.compile(r"[\w.:%,\-\[\]]*")
+
+
+@dataclass(frozen=True)
+class Database:
+    """An open database. ``label`` may be shown to people; ``url`` holds the password and may not."""
+
+    pool: Pool
+    label: str
+    url: str = field(repr=False)
+
+
+def describe_url(url: str) -> str:
+    """Name the server and database of ``url`` without its password.
+
+    Raises DatabaseError if ``url`` is not one of a PostgreSQL database.
+    """
+    parts = _parse(url)
+    host = parts.get("host") or "localhost"
+    where = host if host.startswith("/") else f"{host}:{parts.get('port') or 5432}"
+    return f"postgresql at {where}, database {parts.get('dbname') or parts.get('user') or 'default'}"
+
+
+@asynccontextmanager
+async def open_database(url: str, *, min_size: int = 2, max_size: int = 20) -> AsyncIterator[Database]:
+    """Open the database at ``url`` for as long as the block runs.
+
+    ``min_size`` and ``max_size`` bound the connections of this process. Raises DatabaseError, in one line
+    that never holds the password, if the URL is wrong or the server cannot be reached or refuses us.
+    """
+    label = describe_url(url)
+    # A pool hides why it cannot connect behind a long series of retries, so ask the server once, directly.
+    connection = await connect(url)
+    await connection.close()
+    pool: Pool = AsyncConnectionPool(
+        url,
+        open=False,
+        min_size=min(min_size, max_size),
+        max_size=max_size,
+        # A server that was restarted must cost nobody a request: a dead connection is replaced on checkout.
+        check=AsyncConnectionPool.check_connection,
+        kwargs={
+            "autocommit": True,
+            "prepare_threshold": 0,
+            "row_factory": dict_row,
+            "connect_timeout": _CONNECT_TIMEOUT_SECONDS,
+            "application_name": "threadkeep",
+        },
+    )
+    try:
+        await pool.open(wait=True, timeout=30)
+    except PoolTimeout as error:
+        await pool.close()
+        raise DatabaseError(f"Cannot open {min_size} connections to {label}") from error
+    try:
+        yield Database(pool, label, url)
+    finally:
+        await pool.close()
+
+
+async def connect(url: str) -> AsyncConnection[DictRow]:
+    """Open one connection (autocommit, rows as dicts). Raises DatabaseError as ``open_database`` does."""
+    label = describe_url(url)
+    try:
+        return await AsyncConnection.connect(
+            url,
+            autocommit=True,
+            row_factory=dict_row,
+            connect_timeout=_CONNECT_TIMEOUT_SECONDS,
+            application_name="threadkeep",
+        )
+    except psycopg.Error as error:
+        raise DatabaseError(f"Cannot connect to {label}: {_one_line(error, _parse(url))}") from None
+
+
+def _parse(url: str) -> dict[str, Any]:
+    # libpq quotes what it cannot parse, and that may be a piece of the password: its text is not shown.
+    try:
+        parts = conninfo_to_dict(url)
+    except psycopg.Error:
+        raise DatabaseError(f"The database URL is not valid; it has the form {_FORM}") from None
+    host, port, name = (str(parts.get(key) or "") for key in ("host", "port", "dbname"))
+    if not (host.startswith("/") or _HOST.fullmatch(host)) or re.search(r"[^\d,]", port) or "@" in name:
+        raise DatabaseError(
+            f"The host, port or database of the database URL is not valid; it has the form {_FORM}"
+        )
+    return parts
+
+
+def _one_line(error: psycopg.Error, parts: dict[str, Any]) -> str:
+    text = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    password = str(parts.get("password") or "")
+    return text.replace(password, "***") if password else text

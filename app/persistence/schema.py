@@ -1,0 +1,129 @@
+"""The schema: brings a database to what this version of the code expects, one process at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib import resources
+from pathlib import Path
+
+import psycopg
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from langgraph.store.postgres.aio import AsyncPostgresStore
+from psycopg import AsyncConnection
+from psycopg.rows import DictRow
+from sqlalchemy import NullPool, create_engine
+
+from app.errors import DatabaseError
+from app.persistence.database import Database
+
+MIGRATIONS_FOLDER = Path(__file__).resolve().parents[2] / "migrations"
+
+_LOCK_KEY = 0x7468_7265_6164  # "thread": any number no other application of the database takes
+_POLL_SECONDS = 0.1
+
+
+async def migrate(database: Database, *, lock_timeout: float = 120.0) -> None:
+    """Bring every schema in ``database`` up to date; safe to call from several processes at once.
+
+    ``lock_timeout`` is how many seconds to wait for another process that is doing the same. Raises
+    DatabaseError if that takes longer, if the schema is newer than this code, or if a statement fails.
+    """
+    try:
+        async with database.pool.connection() as connection, _alone(connection, lock_timeout):
+            await asyncio.to_thread(_upgrade_own_schema, database.url)
+            await AsyncPostgresSaver(connection).setup()
+            await AsyncPostgresStore(connection).setup()
+            await _upgrade_queue(connection)
+    except psycopg.Error as error:
+        reason = str(error).splitlines() or [type(error).__name__]
+        raise DatabaseError(f"Cannot prepare {database.label}: {reason[0]}") from error
+
+
+@asynccontextmanager
+async def _alone(connection: AsyncConnection[DictRow], patience: float) -> AsyncIterator[None]:
+    # Polling, because a statement that waits for the lock holds a snapshot, and CREATE INDEX CONCURRENTLY in
+    # another process waits for every snapshot: a deadlock.
+    try:
+        async with asyncio.timeout(patience):
+            while not await _try_lock(connection):  # noqa: ASYNC110 (the other process cannot set an event here)
+                await asyncio.sleep(_POLL_SECONDS)
+    except TimeoutError:
+        raise DatabaseError(
+            f"Another process has been migrating this database for {patience:g} s; try again when it is done"
+        ) from None
+    try:
+        yield
+    finally:
+        if not connection.broken:
+            await connection.execute("SELECT pg_advisory_unlock(%s)", (_LOCK_KEY,))
+
+
+async def _try_lock(connection: AsyncConnection[DictRow]) -> bool:
+    cursor = await connection.execute("SELECT pg_try_advisory_lock(%s) AS held", (_LOCK_KEY,))
+    row = await cursor.fetchone()
+    return row is not None and bool(row["held"])
+
+
+def _upgrade_own_schema(url: str) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS_FOLDER).replace("%", "%%"))
+    script = ScriptDirectory.from_config(config)
+    # libpq parses the URL, not SQLAlchemy: sockets, options and odd passwords then mean the same everywhere.
+    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
+    with engine.connect() as connection:
+        found = MigrationContext.configure(connection).get_current_revision()
+        known = {revision.revision for revision in script.walk_revisions()}
+        if found is not None and found not in known:
+            raise DatabaseError(
+                f"The database has schema revision {found}, this version of Threadkeep knows up to "
+                f"{script.get_current_head()}; run a newer version"
+            )
+        connection.rollback()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+async def _upgrade_queue(connection: AsyncConnection[DictRow]) -> None:
+    known = _queue_migrations()
+    cursor = await connection.execute(
+        "SELECT to_regclass('procrastinate_jobs') IS NOT NULL AS present,"
+        " array(SELECT name FROM queue_migrations) AS had"
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    had = set(row["had"])
+    if had - known.keys():
+        raise DatabaseError(
+            f"The job queue has migration {max(had - known.keys())}, newer than this version of Threadkeep "
+            "knows; run a newer version"
+        )
+    if not row["present"]:
+        sql = (resources.files("procrastinate.sql") / "schema.sql").read_text(encoding="utf-8")
+        await _apply(connection, sql, list(known))
+        return
+    if not had:
+        raise DatabaseError(
+            "The database holds a job queue of another application (table procrastinate_jobs); "
+            "use a database of its own"
+        )
+    for name in sorted(known.keys() - had):
+        await _apply(connection, known[name], [name])
+
+
+def _queue_migrations() -> dict[str, str]:
+    folder = resources.files("procrastinate.sql") / "migrations"
+    files = [file for file in folder.iterdir() if file.name.endswith(".sql")]
+    return {file.name: file.read_text(encoding="utf-8") for file in sorted(files, key=lambda file: file.name)}
+
+
+async def _apply(connection: AsyncConnection[DictRow], sql: str, names: list[str]) -> None:
+    async with connection.transaction():
+        # Prepared statements hold one command each.
+        await connection.execute(sql.encode(), prepare=False)
+        await connection.execute("INSERT INTO queue_migrations (name) SELECT unnest(%s::text[])", (names,))

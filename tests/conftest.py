@@ -1,0 +1,56 @@
+"""Fixtures every test may use: a database of its own, cloned from a migrated template."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from app.persistence.database import Database, open_database
+from tests.support.postgres import clone, template_database
+
+_TEMPLATE = pytest.StashKey[str]()
+_CLEANUP = pytest.StashKey[ExitStack]()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    # Under pytest-xdist the controller runs the server: it outlives every worker, so none of them has to wait
+    # for another at the end, and the schema is made once.
+    stash = node.config.stash
+    if _TEMPLATE not in stash:
+        stash[_CLEANUP] = ExitStack()
+        stash[_TEMPLATE] = stash[_CLEANUP].enter_context(template_database())
+    node.workerinput["template"] = stash[_TEMPLATE]
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _CLEANUP in config.stash:
+        config.stash[_CLEANUP].close()
+
+
+@pytest.fixture(scope="session")
+def database_template(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The URL of a migrated database that is only cloned, never connected to."""
+    worker_input = getattr(request.config, "workerinput", None)
+    if worker_input is not None:
+        yield worker_input["template"]
+        return
+    with template_database() as url:
+        yield url
+
+
+@pytest.fixture
+async def database_url(database_template: str) -> AsyncIterator[str]:
+    """The URL of a migrated, empty database that belongs to this test alone."""
+    async with clone(database_template) as url:
+        yield url
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    """An open pool on this test's own database."""
+    async with open_database(database_url, min_size=1, max_size=10) as opened:
+        yield opened
