@@ -1,0 +1,134 @@
+"""A conversation as one flattened transcript for a model that reads it as data (rule D3).
+
+Roles, tool names, arguments, result names and errors are visible. Fences are neutralised here, before
+anything is cut, so that no cut can reveal one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage
+
+from app.compaction.content import CALL_BLOCKS, as_json, handle, shown
+from app.compaction.fence import neutralise
+from app.compaction.roles import is_ai, is_human, is_real_user_message, is_tool_result
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One message of a transcript: its number and speaker, what was said, and its id in the archive."""
+
+    header: str
+    body: str
+    reference: str
+
+    @property
+    def text(self) -> str:
+        """The entry as it stands in a prompt."""
+        return f"{self.header}\n{self.body}\n"
+
+
+class Transcript:
+    """The messages in order, rendered one at a time when asked for, so that nothing is held twice.
+
+    ``group`` neighbouring messages are one entry. It is 1 except where a call limit leaves less room than a
+    line for each message.
+    """
+
+    def __init__(self, messages: Sequence[BaseMessage], *, group: int = 1) -> None:
+        self._messages = messages
+        self._group = group
+        self._labels = _call_labels(messages)
+
+    def __len__(self) -> int:
+        return -(-len(self._messages) // self._group)
+
+    def entry(self, index: int) -> Entry:
+        """The entry at ``index``, rendered now. Source: rule D3."""
+        first = index * self._group
+        entries = [self._single(i) for i in range(first, min(first + self._group, len(self._messages)))]
+        return entries[0] if len(entries) == 1 else _merged(entries, first + 1)
+
+    def grouped(self, group: int) -> Transcript:
+        """The same messages, ``group`` of them to an entry."""
+        return Transcript(self._messages, group=group)
+
+    def _single(self, index: int) -> Entry:
+        message = self._messages[index]
+        return Entry(
+            header=f"[{index + 1}] {neutralise(_speaker(message, self._labels.get(index)))}",
+            body=neutralise(_body(message)),
+            reference=message.id or f"message {index + 1}",
+        )
+
+
+def _merged(entries: Sequence[Entry], number: int) -> Entry:
+    last = number + len(entries) - 1
+    return Entry(
+        header=f"[{number}–{last}] {len(entries)} messages",
+        body="\n".join(f"{e.header.partition(' ')[2]}: {e.body}" for e in entries),
+        reference=f"{entries[0].reference} … {entries[-1].reference}",
+    )
+
+
+def _call_labels(messages: Sequence[BaseMessage]) -> Mapping[int, str]:
+    """The name of the call that each tool result answers, by position: the nearest earlier call of its id."""
+    calls: dict[str, str] = {}
+    labels: dict[int, str] = {}
+    for index, message in enumerate(messages):
+        if is_ai(message):
+            calls.update((call_id, label) for call_id, label, _ in _calls(message) if call_id)
+        elif is_tool_result(message) and (label := calls.get(message.tool_call_id)):
+            labels[index] = label
+    return labels
+
+
+def _calls(message: AIMessage) -> Iterator[tuple[str | None, str, Any]]:
+    """Id, label and arguments of each call. Calls of one message get a number where they share a tool."""
+    parsed = [*message.tool_calls, *message.invalid_tool_calls]
+    calls = [_named(call) for call in parsed or _raw_calls(message)]
+    names = [name for _, name, _ in calls]
+    for position, (call_id, name, args) in enumerate(calls, start=1):
+        yield call_id, f"{name} #{position}" if names.count(name) > 1 else name, args
+
+
+def _named(call: Mapping[str, Any]) -> tuple[str | None, str, Any]:
+    call_id = call.get("id")
+    function = call.get("function") or call
+    given = (function[key] for key in ("args", "arguments", "input") if key in function)
+    return call_id, function.get("name") or "unnamed tool", next(given, {})
+
+
+def _raw_calls(message: AIMessage) -> list[Mapping[str, Any]]:
+    """Calls that stand only in the provider's own form, in messages that came from elsewhere."""
+    raw = message.additional_kwargs.get("tool_calls") or message.content
+    calls = [call for call in raw if isinstance(call, Mapping)] if isinstance(raw, list) else []
+    return [call for call in calls if "function" in call or call.get("type") in CALL_BLOCKS]
+
+
+def _speaker(message: BaseMessage, label: str | None) -> str:
+    if is_tool_result(message):
+        state = " · error" if message.status == "error" else ""
+        return f"tool result · {label or message.name or 'unknown tool'}{state}"
+    if is_ai(message):
+        return "assistant"
+    if is_human(message) and not is_real_user_message(message):
+        return "note added by the application"
+    role = "user" if is_human(message) else message.type
+    return f"{role} · {message.name}" if message.name else role
+
+
+def _body(message: BaseMessage) -> str:
+    parts = [shown(message.content)]
+    if is_ai(message):
+        parts += [f"→ call {label} {as_json(args)}" for _, label, args in _calls(message)]
+    parts += [handle("file", file) for file in _attached_files(message)]
+    return "\n".join(part for part in parts if part)
+
+
+def _attached_files(message: BaseMessage) -> list[Mapping[str, Any]]:
+    files = message.additional_kwargs.get("files")
+    return [file for file in files if isinstance(file, Mapping)] if isinstance(files, list) else []
