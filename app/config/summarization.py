@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
@@ -47,7 +46,7 @@ class SummarizationSettings(Section):
     """Rules A1-A4. The defaults are the code's; the shipped config.yaml sets tighter ones.
 
     ``trigger`` empty: never automatic (A3). ``keep`` None: ``DEFAULT_KEEP``, or half of a message trigger
-    that is not above it. ``token_counter`` names a function that replaces the estimator.
+    that is not above it. ``token_counter`` names a function ``(messages) -> int`` instead of the estimator.
     """
 
     enabled: bool = True
@@ -93,13 +92,8 @@ class SummarizationSettings(Section):
     @classmethod
     def _is_a_function(cls, target: str | None) -> str | None:
         if target is not None:
-            _counter(target)
+            _check_function(target)
         return target
-
-    @property
-    def counter(self) -> Callable[..., Any] | None:
-        """The function named by ``token_counter``, or None for the project's own estimator."""
-        return None if self.token_counter is None else _counter(self.token_counter)
 
     @property
     def kept(self) -> ContextSize:
@@ -151,11 +145,12 @@ class SummarizationSettings(Section):
         return []
 
 
-def _counter(target: str) -> Callable[..., Any]:
+def _check_function(target: str) -> None:
     try:
         found = import_attribute(target)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise refuse(f'must be an importable "package.module:function" ({error})') from None
+    except Exception as error:  # importing runs foreign code, which raises anything
+        raise refuse(
+            f'must be an importable "package.module:function" ({type(error).__name__}: {error})'
+        ) from None
     if not callable(found):
         raise refuse(f'must name a function, "package.module:function"; this is a {type(found).__name__}')
-    return found
