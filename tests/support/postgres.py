@@ -22,7 +22,7 @@ SERVER_VARIABLE = "THREADKEEP_TEST_DATABASE_URL"
 
 @contextmanager
 def template_database() -> Iterator[str]:
-    """The URL of a migrated database to clone, on the server that the environment names or on an embedded one."""
+    """The URL of a migrated database to clone, on the server the environment names or an embedded one."""
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(_template()) as url:
         yield url
 
@@ -76,7 +76,7 @@ async def _server() -> AsyncIterator[str]:
         return
     with tempfile.TemporaryDirectory(prefix="threadkeep-tests-") as folder:
         # The account that runs the server for root must get through; the folder inside is closed again.
-        Path(folder).chmod(0o711)
+        os.chmod(folder, 0o711)
         async with embedded_postgres(Path(folder, "data"), durable=False) as url:
             yield url
 

@@ -1,8 +1,9 @@
 """Keeps an embedded server running for as long as anybody in this process needs it.
 
-Several processes may use one data folder. The first to lock it runs the server; the others read how to reach it. When
-that process leaves or is killed, the kernel gives the lock to the next one, which starts the server again under the
-same address and password: clients see a broken connection for about a second and reconnect.
+Several processes may use one data folder. The first to lock it keeps the server; the others read how to
+reach it. When the keeper leaves or is killed, the kernel gives the lock to the next one, which starts the
+server again with the same address and password: clients see their connections break and can connect again a
+second later.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ _LONGEST_PAUSE_SECONDS = 10.0
 
 @asynccontextmanager
 async def embedded_postgres(data_dir: Path, *, durable: bool = True) -> AsyncIterator[str]:
-    """Run, or share, the PostgreSQL server of ``data_dir`` while the block runs, and yield the URL of its database.
+    """Run, or share, the PostgreSQL server of ``data_dir`` while the block runs; yields its database's URL.
 
-    The folder is made if need be. ``durable=False`` is for tests: faster, and a power cut may lose everything.
+    The folder is made if need be. ``durable=False`` is for tests: faster, but a power cut may lose all.
     Raises DatabaseError, in one line, if there can be no server here.
     """
     supervisor = _Supervisor(data_dir, durable=durable)
@@ -47,7 +48,7 @@ async def embedded_postgres(data_dir: Path, *, durable: bool = True) -> AsyncIte
 
 
 class _Supervisor:
-    """A thread of its own: the kernel ends the server when the thread that started it ends."""
+    """A thread of its own, because the kernel ends the server when the thread that started it ends."""
 
     def __init__(self, data_dir: Path, *, durable: bool) -> None:
         self.url: Future[str] = Future()
@@ -58,43 +59,53 @@ class _Supervisor:
 
     def _run(self) -> None:
         try:
-            home = open_home(self._data_dir)
-            keeper = _Keeper(home, durable=self._durable)
-        except OSError as error:
-            self.url.set_exception(_unusable(self._data_dir, error))
-            return
-        except DatabaseError as error:
-            self.url.set_exception(error)
+            keeper = _Keeper(open_home(self._data_dir), durable=self._durable)
+        except (OSError, DatabaseError) as error:
+            self.url.set_exception(self._explained(error))
             return
         try:
-            self._join(home, keeper)
+            try:
+                access = self._join(keeper)
+            except Exception as error:  # noqa: BLE001 (nobody else would hear of it: the caller waits for the URL)
+                self.url.set_exception(self._explained(error))
+                return
+            self.url.set_result(access.url())
             self._watch(keeper)
         finally:
             keeper.close()
 
-    def _join(self, home: Home, keeper: _Keeper) -> None:
+    def _join(self, keeper: _Keeper) -> Access:
         deadline = time.monotonic() + _JOIN_SECONDS
-        try:
-            while not (access := keeper.keep() or _shared(home)):
-                if time.monotonic() > deadline or self.leave.wait(_POLL_SECONDS):
-                    raise DatabaseError(
-                        f"The data folder {self._data_dir} is in use by {_owner(home)}, and its database does not answer"
-                    )
-            self.url.set_result(access.url())
-        except OSError as error:
-            self.url.set_exception(_unusable(self._data_dir, error))
-        except DatabaseError as error:
-            self.url.set_exception(error)
+        while (access := keeper.keep() or keeper.share()) is None:
+            if self.leave.wait(_POLL_SECONDS):
+                raise DatabaseError("Stopped before the embedded PostgreSQL was ready")
+            if time.monotonic() > deadline:
+                raise DatabaseError(
+                    f"The data folder {self._data_dir} is in use by {keeper.other()}, "
+                    "and its database does not answer"
+                )
+        return access
 
     def _watch(self, keeper: _Keeper) -> None:
         pause = _POLL_SECONDS
-        while self.url.exception() is None and not self.leave.wait(pause):
+        while not self.leave.wait(pause):
             try:
                 keeper.keep()
                 pause = _POLL_SECONDS
             except (OSError, DatabaseError, psycopg.Error) as error:
                 pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
                 _log.error("the embedded PostgreSQL is down, next try in %.1f s: %s", pause, error)
+
+    def _explained(self, error: Exception) -> Exception:
+        match error:
+            case OSError():
+                where = f" ({error.filename})" if error.filename else ""
+                reason = error.strerror or str(error)
+                return DatabaseError(f"Cannot use the data folder {self._data_dir}: {reason}{where}")
+            case psycopg.Error():
+                return DatabaseError(f"The embedded PostgreSQL does not answer: {str(error).splitlines()[0]}")
+            case _:
+                return error
 
 
 class _Keeper:
@@ -118,27 +129,21 @@ class _Keeper:
             self._access = self._server.start()
         return self._access
 
+    def share(self) -> Access | None:
+        """How to reach the server of another process, if it answers."""
+        access = self._home.read_access()
+        if access is not None:
+            try:
+                psycopg.connect(access.url(), connect_timeout=2).close()
+            except psycopg.OperationalError:
+                return None
+        return access
+
+    def other(self) -> str:
+        access = self._home.read_access()
+        return f"process {access.keeper_pid}" if access else "another process"
+
     def close(self) -> None:
         if self._lock is not None:
             self._server.stop()
             os.close(self._lock)
-
-
-def _shared(home: Home) -> Access | None:
-    access = home.read_access()
-    if access is not None:
-        try:
-            psycopg.connect(access.url(), connect_timeout=2).close()
-        except psycopg.OperationalError:
-            return None
-    return access
-
-
-def _owner(home: Home) -> str:
-    access = home.read_access()
-    return f"process {access.owner_pid}" if access else "another process"
-
-
-def _unusable(data_dir: Path, error: OSError) -> DatabaseError:
-    where = f" ({error.filename})" if error.filename else ""
-    return DatabaseError(f"Cannot use the data folder {data_dir}: {error.strerror or error}{where}")
