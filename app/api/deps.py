@@ -1,0 +1,54 @@
+"""What routes are given: the services of this app, who asks, and checked path parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+from prometheus_client import CollectorRegistry
+
+from app.ports import ChatModels, Graphs
+from app.services.ids import check_thread_id
+from app.services.state import StateService
+from app.services.threads import ThreadService
+
+
+@dataclass(frozen=True)
+class Services:
+    """Everything the routes use, put together in ``app/main.py`` and kept as ``app.state.services``.
+
+    ``registry`` is what ``/metrics`` shows. ``check_ready`` returns a sentence that says what is missing, or
+    None when requests can be served. ``strict_thread_ids`` is ``server.strict_thread_ids`` of the settings.
+    """
+
+    threads: ThreadService
+    states: StateService
+    graphs: Graphs
+    models: ChatModels
+    registry: CollectorRegistry
+    check_ready: Callable[[], Awaitable[str | None]]
+    strict_thread_ids: bool = True
+
+
+def services(request: Request) -> Services:
+    found: Services = request.app.state.services
+    return found
+
+
+def owner() -> str:
+    """Whose threads the caller sees. There is one owner as long as there is no authentication."""
+    return ""
+
+
+Injected = Annotated[Services, Depends(services)]
+Owner = Annotated[str, Depends(owner)]
+
+
+def thread_id(thread_id: str, injected: Injected) -> str:
+    """The thread of the path, checked. Raises InvalidInput."""
+    return check_thread_id(thread_id, strict=injected.strict_thread_ids)
+
+
+ThreadId = Annotated[str, Depends(thread_id)]

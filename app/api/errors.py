@@ -1,0 +1,152 @@
+"""The one place where an error becomes a status: ``{"detail": "<sentence>", "code": "<stable word>"}``."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import psycopg
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.api.responses import Json
+from app.errors import (
+    BadRequest,
+    Conflict,
+    DatabaseError,
+    InvalidInput,
+    ModelError,
+    NotFound,
+    PayloadTooLarge,
+    SummaryGenerationError,
+    SummaryTimeout,
+    ThreadkeepError,
+)
+from app.serialization import show
+
+_log = logging.getLogger(__name__)
+
+# The nearest class in an error's ancestry decides; what is not here is a 500.
+STATUS: Mapping[type[ThreadkeepError], int] = {
+    InvalidInput: 422,
+    BadRequest: 400,
+    NotFound: 404,
+    Conflict: 409,
+    PayloadTooLarge: 413,
+    # A model that cannot be used is the fault of what stands behind the gateway, not of the request.
+    ModelError: 502,
+    SummaryGenerationError: 502,
+    SummaryTimeout: 504,
+    DatabaseError: 503,
+}
+RETRY_AFTER_S = 2
+_HTTP_CODES = {404: "not_found", 405: "method_not_allowed", 413: PayloadTooLarge.code}
+_DATABASE_GONE = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout, PoolClosed, TooManyRequests)
+_MAX_SHOWN = 3
+
+
+def status_of(error: ThreadkeepError) -> int:
+    """The HTTP status of an error of ours; 500 for one that no client can do anything about."""
+    return next((STATUS[cls] for cls in type(error).__mro__ if cls in STATUS), 500)
+
+
+def error_response(error: Exception) -> Json:
+    """The answer to an error. What is not ours says nothing of itself: its text may hold anything."""
+    match error:
+        case ThreadkeepError():
+            return _answer(status_of(error), error.code, error.detail)
+        case RequestValidationError():
+            return _answer(422, InvalidInput.code, validation_detail(error.errors()))
+        case HTTPException():
+            code = _HTTP_CODES.get(error.status_code, "http_error")
+            return _answer(error.status_code, code, str(error.detail), error.headers)
+        case _ if isinstance(error, _DATABASE_GONE):
+            return _answer(503, DatabaseError.code, "The database cannot be reached; try again in a moment")
+        case _:
+            return _answer(500, ThreadkeepError.code, "Internal error; the log has it under this request id")
+
+
+def validation_detail(errors: Sequence[Mapping[str, Any]]) -> str:
+    """One sentence that names each wrong field, what is wrong, and the value (the first few of them)."""
+    shown = "; ".join(_sentence(error) for error in errors[:_MAX_SHOWN])
+    return shown if len(errors) <= _MAX_SHOWN else f"{shown}; and {len(errors) - _MAX_SHOWN} more"
+
+
+def install(app: FastAPI) -> None:
+    """Make ``app`` answer every error in this form. Call it before any other middleware is added."""
+    for cls in (ThreadkeepError, RequestValidationError, HTTPException, psycopg.DataError, *_DATABASE_GONE):
+        app.add_exception_handler(cls, _handle)
+    app.add_middleware(CatchAll)
+
+
+class CatchAll:
+    """Answers 500 to what nobody expected.
+
+    Starlette's own handler for this stands outside every other middleware, so that its answers would have no
+    request id and no CORS headers.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = False
+
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        except ClientDisconnect:
+            _log.info("The client went away before its request was complete: %s", scope["path"])
+        except Exception as error:
+            # After the first byte there is no status to change: the server has to cut the connection.
+            if started:
+                raise
+            _log.exception("Unexpected error at %s %s", scope["method"], scope["path"])
+            await error_response(error)(scope, receive, send)
+
+
+async def _handle(request: Request, error: Exception) -> Json:
+    response = error_response(error)
+    if response.status_code >= 500:
+        _log.warning("%s %s: %s", request.method, request.url.path, _one_line(error))
+    return response
+
+
+def _answer(status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> Json:
+    extra = {"Retry-After": str(RETRY_AFTER_S)} if status in (429, 503) else {}
+    return Json({"detail": detail, "code": code}, status, headers={**(headers or {}), **extra})
+
+
+def _sentence(error: Mapping[str, Any]) -> str:
+    where = _path(error.get("loc", ()))
+    match error.get("type"):
+        case "missing":
+            return f"{where}: this field is required"
+        case "extra_forbidden":
+            return f"{where}: there is no such field"
+        case _:
+            problem = str(error.get("msg", "is not valid")).removeprefix("Value error, ")
+            return f"{where}: {problem}, got {show(error.get('input'))}"
+
+
+def _path(location: Sequence[str | int]) -> str:
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text or "request"
+
+
+def _one_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"

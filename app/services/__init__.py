@@ -1,0 +1,1 @@
+"""Use cases: the only place where steps are put in order."""

@@ -1,0 +1,93 @@
+"""Logging: set up once by the process; every line names the request that caused it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Literal
+
+_REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
+_TEXT = "%(asctime)s %(levelname)-7s %(name)s%(request)s: %(message)s"
+# These repeat what our own log says, or say every statement and call.
+_QUIET = ("httpx", "httpcore", "psycopg.pool", "uvicorn.access", "procrastinate", "openai", "alembic")
+
+
+_SECRETS = (
+    (re.compile(r"(://[^\s:/@]*):[^\s/@]+@"), r"\1:***@"),
+    (re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|ghp|lsv2)[-_][\w-]{12,}"), "***"),
+    (re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]{8,}", re.IGNORECASE), r"\1 ***"),
+    (
+        re.compile(
+            r"(api[-_]?key|access[-_]?token|secret|password)(['\"]?\s*[:=]\s*['\"]?)[^\s'\",}&]+",
+            re.IGNORECASE,
+        ),
+        r"\1\2***",
+    ),
+)
+
+
+def redact(text: str) -> str:
+    """The text without what looks like a key, a token or a password. For logs and for errors that clients
+    see.
+    """
+    for pattern, replacement in _SECRETS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def set_up_logging(level: str, style: Literal["text", "json"]) -> None:
+    """Log to stderr, every line with the id of the request that caused it. For the start of the process."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(_add_request_id)
+    handler.setFormatter(JsonLines() if style == "json" else TextLines(_TEXT))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(max(root.level, logging.WARNING))
+
+
+@contextmanager
+def request_scope(request_id: str) -> Iterator[None]:
+    """Everything logged inside belongs to this request."""
+    token = _REQUEST_ID.set(request_id)
+    try:
+        yield
+    finally:
+        _REQUEST_ID.reset(token)
+
+
+class TextLines(logging.Formatter):
+    """Lines for people, without secrets."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redact(super().format(record))
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line, without secrets: time, level, logger, message, request_id, error."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if request_id := _REQUEST_ID.get():
+            line["request_id"] = request_id
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return redact(json.dumps(line, ensure_ascii=False, default=str))
+
+
+def _add_request_id(record: logging.LogRecord) -> bool:
+    request_id = _REQUEST_ID.get()
+    record.request = f" [{request_id}]" if request_id else ""
+    return True
