@@ -53,16 +53,16 @@ def is_hidden(message: BaseMessage) -> bool:
 
 
 def is_clarification_answer(message: BaseMessage) -> bool:
-    """Whether the message answers a clarification: the result of an ``ask_clarification`` call, or a human message
-    that carries the answer of a form, hidden or not."""
+    """Whether the message answers a clarification: the result of an ``ask_clarification`` call, or a human
+    message that carries the answer of a form, hidden or not."""
     if is_tool_result(message):
         return message.name == CLARIFICATION_TOOL
     return is_human(message) and bool(message.additional_kwargs.get(CLARIFICATION_ANSWER))
 
 
 def is_real_user_message(message: BaseMessage) -> bool:
-    """Whether a person said this: a human message that is neither hidden, nor a reminder, nor named ``summary``,
-    or an answer to a clarification, hidden or not."""
+    """Whether a person said this: a human message that is neither hidden, nor a reminder, nor named
+    ``summary``, or an answer to a clarification, hidden or not."""
     if is_clarification_answer(message):
         return True
     if not is_human(message) or is_hidden(message) or is_reminder(message):
@@ -73,8 +73,8 @@ def is_real_user_message(message: BaseMessage) -> bool:
 def tool_call_ids(message: BaseMessage) -> tuple[str, ...]:
     """Ids of the tool calls that a provider will see on this message, in order, repeated ids included.
 
-    Calls that did not parse count too: providers get them back and want a result for each. Calls without an id
-    cannot be answered and are left out."""
+    Calls that did not parse count too: providers get them back and want a result for each. Calls without an
+    id cannot be answered and are left out."""
     if not is_ai(message):
         return ()
     calls: Sequence[Any] = [*message.tool_calls, *message.invalid_tool_calls] or _raw_calls(message)

@@ -5,9 +5,10 @@ Rules A4 (fractions) and C1 (clauses are OR, ``>=`` fires).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from app.compaction.types import CompactionPolicy, Context, ContextSize, TokenBreakdown
+from app.compaction.types import DEFAULT_KEEP, CompactionPolicy, Context, ContextSize, TokenBreakdown
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +21,9 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedPolicy:
-    """A policy for one context window. ``keep_tokens`` is None when ``keep`` counts messages; ``target_tokens`` is
-    what the request may hold after a compaction, None when no clause has a threshold in tokens."""
+    """A policy for one context window. ``keep_tokens`` is None when ``keep`` counts messages;
+    ``target_tokens`` is what the request may hold after a compaction, None when no clause has a threshold in
+    tokens."""
 
     policy: CompactionPolicy
     clauses: tuple[Clause, ...]
@@ -33,13 +35,29 @@ class ResolvedPolicy:
 
 
 def resolve(policy: CompactionPolicy, window: int | None, reserved_output: int = 0) -> ResolvedPolicy:
-    """Makes a policy concrete for a window of tokens (rule A4)."""
-    raise NotImplementedError
+    """Makes a policy concrete for a context window in tokens, or None when nobody knows it (rule A4).
+
+    Without a window fraction clauses are dropped, each with a warning, and a fraction ``keep`` becomes the
+    default one. ``reserved_output`` are the tokens that the reply reserves: they count against a window, so
+    the target that comes from a fraction leaves room for them."""
+    clauses = tuple(_clauses(policy, window))
+    keep = _keep(policy, window)
+    return ResolvedPolicy(
+        policy=policy,
+        clauses=clauses,
+        keep=keep,
+        keep_tokens=_tokens(keep, window),
+        target_tokens=_target(policy, clauses, reserved_output),
+        window=window,
+        warnings=tuple(_warnings(policy, window, reserved_output)),
+    )
 
 
 def fired(resolved: ResolvedPolicy, breakdown: TokenBreakdown, message_count: int) -> Clause | None:
-    """The first clause that fires, or None (rule C1)."""
-    raise NotImplementedError
+    """The first clause that fires, or None. One is enough, and reaching a threshold fires it (rule C1).
+
+    The reply's reservation counts against fraction clauses only (rule B1)."""
+    return next((clause for clause in resolved.clauses if _fires(clause, breakdown, message_count)), None)
 
 
 def message_count(context: Context) -> int:
@@ -50,3 +68,67 @@ def message_count(context: Context) -> int:
 def next_trigger_tokens(resolved: ResolvedPolicy) -> int | None:
     """The smallest threshold in tokens, or None when no clause has one."""
     return min((c.tokens for c in resolved.clauses if c.tokens is not None), default=None)
+
+
+def _fires(clause: Clause, breakdown: TokenBreakdown, message_count: int) -> bool:
+    if clause.tokens is None:
+        return message_count >= clause.size.value
+    reserved = breakdown.reserved if clause.size.kind == "fraction" else 0
+    return breakdown.total + reserved >= clause.tokens
+
+
+def _clauses(policy: CompactionPolicy, window: int | None) -> Iterator[Clause]:
+    for size in policy.trigger:
+        tokens = _tokens(size, window)
+        if tokens is not None or size.kind == "messages":
+            yield Clause(size, tokens)
+
+
+def _tokens(size: ContextSize, window: int | None) -> int | None:
+    """The size in tokens; None for a number of messages and for a fraction of an unknown window."""
+    match size.kind:
+        case "tokens":
+            return int(size.value)
+        case "fraction":
+            return max(1, int(size.value * window)) if window else None
+        case "messages":
+            return None
+
+
+def _keep(policy: CompactionPolicy, window: int | None) -> ContextSize:
+    if policy.keep.kind != "fraction" or window:
+        return policy.keep
+    triggers = [size.value for size in policy.trigger if size.kind == "messages"]
+    smallest = min(triggers, default=None)
+    if smallest is None or smallest > DEFAULT_KEEP.value:
+        return DEFAULT_KEEP
+    return ContextSize("messages", max(1, int(smallest) // 2))
+
+
+def _target(policy: CompactionPolicy, clauses: tuple[Clause, ...], reserved_output: int) -> int | None:
+    rooms = [
+        clause.tokens - (reserved_output if clause.size.kind == "fraction" else 0)
+        for clause in clauses
+        if clause.tokens is not None
+    ]
+    return max(0, int(policy.target_fraction * min(rooms))) if rooms else None
+
+
+def _warnings(policy: CompactionPolicy, window: int | None, reserved_output: int) -> Iterator[str]:
+    fractions = [size for size in policy.trigger if size.kind == "fraction"]
+    if window:
+        for size in fractions:
+            if reserved_output >= size.value * window:
+                yield (
+                    f"trigger fraction {size.value:g} of {window} tokens is always reached: "
+                    f"max_tokens reserves {reserved_output} of them"
+                )
+        return
+    for size in fractions:
+        yield f"trigger fraction {size.value:g} is ignored: no context_window is known for the model"
+    if policy.keep.kind == "fraction":
+        keep = _keep(policy, window)
+        yield (
+            f"keep fraction {policy.keep.value:g} becomes {keep.value:g} messages: "
+            "no context_window is known for the model"
+        )
