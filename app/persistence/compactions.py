@@ -20,7 +20,7 @@ from psycopg.types.json import Jsonb
 from psycopg_pool import AsyncConnectionPool
 
 from app.compaction.types import CompactionKind
-from app.serialization import dumps
+from app.serialization import dumps, dumps_jsonb
 
 RecordStatus = Literal["committing", "committed", "draft", "skipped", "failed", "undone", "rolled_back"]
 
@@ -96,8 +96,8 @@ class CompactionStore:
             )
 
     async def settle(self, thread_id: str) -> None:
-        """Decide the ``committing`` records of a thread that nobody writes to any more: committed when a checkpoint
-        carries the id, else failed."""
+        """Decide the ``committing`` records of a thread, unless a run or a reservation says that somebody is at work:
+        committed when a checkpoint carries the id, else failed."""
         async with self._pool.connection() as conn:
             await conn.execute(_SETTLE, (thread_id,))
 
@@ -154,8 +154,8 @@ async def _insert(conn: AsyncConnection[Any], record: CompactionRecord) -> None:
         _INSERT,
         {
             **{name: getattr(record, name) for name in _NAMES},
-            "models_tried": Jsonb(list(record.models_tried), dumps=dumps),
-            "usage": Jsonb(dict(record.usage), dumps=dumps),
+            "models_tried": Jsonb(list(record.models_tried), dumps=dumps_jsonb),
+            "usage": Jsonb(dict(record.usage), dumps=dumps_jsonb),
         },
     )
 
@@ -216,8 +216,9 @@ ON CONFLICT DO NOTHING
 
 _COMMITTED = """
 WITH record AS (
-    UPDATE compactions SET status = 'committed', checkpoint_before = %(before)s, checkpoint_after = %(after)s
-    WHERE compaction_id = %(id)s AND status = 'committing' RETURNING thread_id, compaction_id
+    UPDATE compactions SET status = 'committed', error = NULL, checkpoint_before = %(before)s,
+        checkpoint_after = %(after)s
+    WHERE compaction_id = %(id)s AND status IN ('committing', 'failed') RETURNING thread_id, compaction_id
 )
 UPDATE threads SET last_compaction_id = record.compaction_id, compaction_failures = 0, compaction_retry_at = NULL,
        compaction_last_error = NULL
@@ -235,6 +236,8 @@ LEFT JOIN LATERAL (
     WHERE thread_id = o.thread_id AND metadata->>'compaction_id' = o.compaction_id::text
     ORDER BY checkpoint_id LIMIT 1) k ON true
 WHERE o.thread_id = %s AND o.status = 'committing' AND c.compaction_id = o.compaction_id
+  AND NOT EXISTS (SELECT 1 FROM threads t WHERE t.thread_id = o.thread_id AND t.reserved_until > now())
+  AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.thread_id = o.thread_id AND r.status IN ('pending', 'running'))
 """
 
 _BREAKER = """

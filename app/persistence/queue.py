@@ -61,9 +61,14 @@ class RunQueue:
     async def open(self) -> None:
         await self._app.open_async(self._pool)
 
-    async def defer(self, connection: AsyncConnection[Any], run_id: str, thread_id: str) -> int:
-        """Queue a run inside the caller's transaction. Returns the job id."""
-        return await self._task.configure(lock=thread_id, connection=connection).defer_async(run_id=run_id)
+    async def defer(
+        self, connection: AsyncConnection[Any], run_id: str, thread_id: str, delay_s: float = 0.0
+    ) -> int:
+        """Queue a run inside the caller's transaction, to be started no sooner than in ``delay_s`` seconds. Returns
+        the job id."""
+        schedule = {"schedule_in": {"milliseconds": int(delay_s * 1000)}} if delay_s else {}
+        configured = self._task.configure(lock=thread_id, connection=connection, **schedule)
+        return await configured.defer_async(run_id=run_id)
 
     async def abort(self, job_id: int) -> None:
         """Cancel the executing task of a job, on whichever worker it runs."""

@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 from psycopg_pool import AsyncConnectionPool
 
 from app.persistence.events import CHANNEL, TERMINAL_EVENT
-from app.serialization import dumps
+from app.serialization import dumps, dumps_jsonb
 
 RunStatus = Literal["pending", "running", "success", "error", "timeout", "interrupted"]
 CancelAction = Literal["interrupt", "rollback"]
@@ -195,6 +195,21 @@ class RunStore:
             (thread_id, run_id),
         )
 
+    @asynccontextmanager
+    async def sweeping(self) -> AsyncIterator[bool]:
+        """True for the one process that may look for abandoned runs now."""
+        async with self._pool.connection() as conn, conn.transaction():
+            row = await (
+                await conn.execute("SELECT pg_try_advisory_xact_lock(%s) AS mine", (_SWEEP_LOCK,))
+            ).fetchone()
+            yield bool(row and row["mine"])
+
+    async def set_job(self, run_id: str, job_id: int) -> None:
+        async with self._pool.connection() as conn:
+            await conn.execute(
+                "UPDATE runs SET job_id = %s, updated_at = now() WHERE run_id = %s", (job_id, run_id)
+            )
+
     async def orphans(self, older_than_s: float) -> list[Run]:
         """Active runs whose job is gone from the queue or has ended: nobody would ever finish them."""
         async with self._pool.connection() as conn:
@@ -239,13 +254,16 @@ def _run(row: Mapping[str, Any]) -> Run:
 
 
 def _jsonb(value: Any) -> Jsonb:
-    return Jsonb(value, dumps=dumps)
+    return Jsonb(value, dumps=dumps_jsonb)
 
 
 _COLUMNS = (
     "run_id, thread_id, assistant_id, status, kwargs, metadata, multitask_strategy, attempt, job_id, "
     "cancel_action, error, created_at, updated_at"
 )
+
+# Any number that no other advisory lock of this database uses.
+_SWEEP_LOCK = 0x74686B70_73776570
 
 _LOCK_THREAD = """
 SELECT thread_id, metadata, config, status, coalesce(reserved_until > now(), false) AS reserved

@@ -1,0 +1,81 @@
+"""Compaction of a thread: do it, look at what was done, look at the context."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import orjson
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
+
+from app.api.deps import Injected, Owner, ThreadId
+from app.api.responses import Json
+from app.config import ContextSizeSettings
+from app.services.compaction import CompactRequest, record_to_json
+from app.services.ids import check_uuid
+
+router = APIRouter(prefix="/threads/{thread_id}", tags=["compaction"])
+
+INSTRUCTIONS_MAX = 4000
+
+
+class CompactBody(BaseModel):
+    """All fields may be left out. ``force`` true ignores the trigger; ``keep`` is for this call only."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    force: StrictBool = True
+    keep: ContextSizeSettings | None = None
+    model_name: str | None = None
+    agent_name: str | None = None
+    instructions: Annotated[str, Field(max_length=INSTRUCTIONS_MAX)] | None = None
+
+    def request(self) -> CompactRequest:
+        return CompactRequest(
+            force=self.force,
+            keep=self.keep.size if self.keep else None,
+            model_name=self.model_name,
+            agent_name=self.agent_name,
+            instructions=(self.instructions or "").strip() or None,
+        )
+
+
+@router.post("/compact")
+async def compact(
+    thread_id: ThreadId, owner: Owner, injected: Injected, body: CompactBody | None = None
+) -> Json:
+    """Compact the thread now. ``compacted`` false with a ``reason`` when there is nothing to do."""
+    request = (body or CompactBody()).request()
+    return Json(await injected.compactions.compact(owner, thread_id, request))
+
+
+@router.get("/context")
+async def get_context(thread_id: ThreadId, owner: Owner, injected: Injected) -> Json:
+    """What the model would be sent now, by part, beside the window and the trigger."""
+    return Json(await injected.contexts.report(owner, thread_id))
+
+
+@router.get("/compactions")
+async def list_compactions(
+    thread_id: ThreadId,
+    owner: Owner,
+    injected: Injected,
+    limit: Annotated[int, Query(ge=1, le=200)] = 20,
+    before: str | None = None,
+) -> Json:
+    """Newest first; ``before`` is the last id of the page before."""
+    cursor = check_uuid(before, where="query.before") if before else None
+    records = await injected.compactions.records(owner, thread_id, limit + 1, cursor)
+    data = [record_to_json(record) for record in records[:limit]]
+    return Json({"data": data, "has_more": len(records) > limit})
+
+
+@router.get("/compactions/{compaction_id}")
+async def get_compaction(
+    thread_id: ThreadId, compaction_id: str, owner: Owner, injected: Injected
+) -> Json:
+    """One record with its summary and the messages that the summary replaced."""
+    checked = check_uuid(compaction_id, where="path.compaction_id")
+    record, removed = await injected.compactions.record(owner, thread_id, checked)
+    return Json({**record_to_json(record, whole=True), "removed_messages": [orjson.loads(text) for text in removed]})
+

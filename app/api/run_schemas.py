@@ -1,0 +1,167 @@
+"""Bodies and queries of the run routes, as official clients send them."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from app.errors import BadRequest, InvalidInput
+from app.services.graph_events import STREAM_MODES
+from app.services.run_request import RunRequest
+
+StreamMode = Literal[
+    "values", "updates", "messages", "messages-tuple", "custom", "checkpoints", "tasks", "debug"
+]
+_CHECKPOINT_KEYS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
+_INTERNAL_PREFIX = "__"
+RECURSION_LIMIT_MAX = 10_000
+
+
+def _listed(value: Any) -> Any:
+    """One mode, a list, a repeated key or a JSON array: all are a list."""
+    match value:
+        case None:
+            return []
+        case str() if value.startswith("["):
+            return _json_or_same(value)
+        case str():
+            return [value]
+        case [str() as only] if only.startswith("["):
+            return _json_or_same(only)
+        case _:
+            return value
+
+
+def _json_or_same(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return [text]
+
+
+StreamModes = Annotated[list[StreamMode], BeforeValidator(_listed)]
+
+
+class RunConfig(BaseModel):
+    """``config`` of a run. Unknown keys of ``configurable`` are the graph's own."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    configurable: dict[str, Any] | None = None
+    recursion_limit: Annotated[int, Field(ge=1, le=RECURSION_LIMIT_MAX)] | None = None
+    tags: list[str] | None = None
+    metadata: dict[str, Any] | None = None
+    max_concurrency: Annotated[int, Field(ge=1)] | None = None
+    run_name: str | None = None
+
+
+class RunCommand(BaseModel):
+    """``command`` of a run: answer an interrupt, update the state, go to a node."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    resume: Any = None
+    update: dict[str, Any] | list[Any] | None = None
+    goto: Any = None
+
+
+class RunBody(BaseModel):
+    """The body that starts a run on a thread.
+
+    Accepted without effect, because the service has nothing that they would switch: ``feedback_keys,
+    langsmith_tracer, checkpoint_during, strict_resume, stream_resumable`` (every stream can be resumed) and
+    ``on_completion`` (it concerns stateless runs).
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    assistant_id: str
+    input: dict[str, Any] | None = None
+    command: RunCommand | None = None
+    config: RunConfig | None = None
+    context: dict[str, Any] | None = None
+    metadata: dict[str, Any] | None = None
+    stream_mode: StreamModes = Field(default_factory=list)
+    stream_subgraphs: bool | None = None
+    checkpoint: dict[str, Any] | None = None
+    checkpoint_id: str | None = None
+    interrupt_before: Literal["*"] | list[str] | None = None
+    interrupt_after: Literal["*"] | list[str] | None = None
+    multitask_strategy: Literal["reject", "enqueue", "interrupt", "rollback"] | None = None
+    if_not_exists: Literal["reject", "create"] | None = None
+    on_disconnect: Literal["cancel", "continue"] | None = None
+    durability: Literal["sync", "async", "exit"] | None = None
+    webhook: str | None = None
+    after_seconds: Annotated[float, Field(ge=0, le=31_536_000)] | None = None
+    on_completion: Literal["delete", "keep"] | None = None
+    stream_resumable: bool | None = None
+    feedback_keys: Any = None
+    langsmith_tracer: Any = None
+    checkpoint_during: Any = None
+    strict_resume: Any = None
+
+    def request(self, thread_id: str) -> RunRequest:
+        """The run that the body asks for. Raises BadRequest and InvalidInput for what contradicts itself."""
+        config = self.config or RunConfig()
+        configurable = _configurable(config.configurable or {}, thread_id)
+        checkpoint = _checkpoint(configurable, self.checkpoint, self.checkpoint_id)
+        if configurable and self.context:
+            raise BadRequest("config.configurable and context cannot both be given; use context")
+        if self.command is not None and self.input is not None:
+            raise BadRequest("input and command cannot both be given")
+        if self.webhook:
+            raise InvalidInput("webhook: this service calls no webhooks; leave it out")
+        return RunRequest(
+            assistant_id=self.assistant_id,
+            input=self.input,
+            command=self.command.model_dump(exclude_unset=True) if self.command else None,
+            config={**config.model_dump(exclude_none=True), "configurable": configurable},
+            context=self.context,
+            metadata={**(config.metadata or {}), **(self.metadata or {})},
+            stream_modes=self.stream_mode or ["values"],
+            subgraphs=bool(self.stream_subgraphs),
+            checkpoint=checkpoint or None,
+            interrupt_before=self.interrupt_before,
+            interrupt_after=self.interrupt_after,
+            multitask_strategy=self.multitask_strategy or "enqueue",
+            create_thread=self.if_not_exists == "create",
+            cancel_on_disconnect=self.on_disconnect == "cancel",
+            durability=self.durability,
+            after_seconds=self.after_seconds or 0.0,
+        )
+
+
+def check_stream_modes(modes: list[str] | None) -> list[str]:
+    """Modes of a query, as a list. Raises InvalidInput for an unknown one."""
+    listed = _listed(modes)
+    unknown = [mode for mode in listed if mode not in STREAM_MODES]
+    if unknown:
+        raise InvalidInput(
+            f"query.stream_mode: there is no mode {unknown[0]!r}; known: {', '.join(STREAM_MODES)}"
+        )
+    return listed
+
+
+def _configurable(given: dict[str, Any], thread_id: str) -> dict[str, Any]:
+    named = given.get("thread_id", thread_id)
+    if named != thread_id:
+        raise InvalidInput(
+            f"body.config.configurable.thread_id: {named!r} is not the thread of the path, {thread_id!r}"
+        )
+    internal = [key for key in given if key.startswith(_INTERNAL_PREFIX)]
+    if internal:
+        raise InvalidInput(f"body.config.configurable.{internal[0]}: names that start with __ are reserved")
+    return {key: value for key, value in given.items() if key != "thread_id"}
+
+
+def _checkpoint(
+    configurable: dict[str, Any], checkpoint: dict[str, Any] | None, checkpoint_id: str | None
+) -> dict[str, Any]:
+    """Where the run starts: ``checkpoint``, ``checkpoint_id`` or the same keys in ``configurable``, which they leave."""
+    chosen = {key: configurable.pop(key) for key in _CHECKPOINT_KEYS if key in configurable}
+    chosen |= {key: value for key, value in (checkpoint or {}).items() if key in _CHECKPOINT_KEYS}
+    if checkpoint_id:
+        chosen["checkpoint_id"] = checkpoint_id
+    return {key: value for key, value in chosen.items() if value is not None}

@@ -1,0 +1,205 @@
+"""Runs of a thread: start, stream, wait, join, list, get, cancel, delete."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi.sse import EventSourceResponse
+from starlette.responses import StreamingResponse
+
+from app.api.deps import Injected, Owner, RunId, Services, ThreadId
+from app.api.responses import Json, no_content
+from app.api.run_schemas import RunBody, check_stream_modes
+from app.api.sse import frames
+from app.errors import InvalidInput, ThreadkeepError
+from app.persistence.runs import Run, RunStatus
+from app.serialization import dumps
+from app.services.runs import run_to_json
+
+router = APIRouter(prefix="/threads/{thread_id}/runs", tags=["runs"])
+
+_NO_BUFFERING = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+@router.post("")
+async def create_run(thread_id: ThreadId, body: RunBody, owner: Owner, injected: Injected) -> Json:
+    """Start a run in the background."""
+    run = await injected.runs.start(thread_id, owner, body.request(thread_id))
+    return Json(run_to_json(run), headers={"Content-Location": _path(run)})
+
+
+@router.post("/stream")
+async def stream_run(
+    thread_id: ThreadId, body: RunBody, owner: Owner, injected: Injected
+) -> EventSourceResponse:
+    """Start a run and stream its events. The stream can be resumed at ``Location``."""
+    request = body.request(thread_id)
+    run = await injected.runs.start(thread_id, owner, request)
+    events = injected.streams.follow(run.run_id)
+    body_frames = frames(events)
+    if request.cancel_on_disconnect:
+        body_frames = _cancel_when_left(body_frames, injected, run)
+    return EventSourceResponse(
+        body_frames,
+        headers={**_NO_BUFFERING, "Location": f"{_path(run)}/stream", "Content-Location": _path(run)},
+    )
+
+
+@router.post("/wait")
+async def wait_for_run(
+    thread_id: ThreadId, body: RunBody, owner: Owner, injected: Injected
+) -> StreamingResponse:
+    """Start a run and answer with the thread's values when it has ended."""
+    request = body.request(thread_id)
+    run = await injected.runs.start(thread_id, owner, request)
+    answer = _final_values(injected, run)
+    if request.cancel_on_disconnect:
+        answer = _cancel_when_left(answer, injected, run)
+    return _waiting(answer, run)
+
+
+@router.get("")
+async def list_runs(
+    thread_id: ThreadId,
+    owner: Owner,
+    injected: Injected,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 10,
+    offset: Annotated[int, Query(ge=0)] = 0,
+    status: RunStatus | None = None,
+    select: Annotated[list[str] | None, Query()] = None,
+) -> Json:
+    """Newest first. ``select`` names the fields to return."""
+    await injected.threads.get(owner, thread_id)
+    runs = [run_to_json(run) for run in await injected.runs.list(thread_id, limit, offset, status)]
+    return Json([_selected(run, select) for run in runs])
+
+
+@router.get("/{run_id}")
+async def get_run(thread_id: ThreadId, run_id: RunId, owner: Owner, injected: Injected) -> Json:
+    return Json(run_to_json(await _run(thread_id, run_id, owner, injected)))
+
+
+@router.delete("/{run_id}")
+async def delete_run(thread_id: ThreadId, run_id: RunId, owner: Owner, injected: Injected) -> Response:
+    """Delete a finished run and its events; its checkpoints stay, they are the thread's."""
+    await _run(thread_id, run_id, owner, injected)
+    await injected.runs.delete(thread_id, run_id)
+    return no_content()
+
+
+@router.get("/{run_id}/join")
+async def join_run(
+    thread_id: ThreadId,
+    run_id: RunId,
+    owner: Owner,
+    injected: Injected,
+    cancel_on_disconnect: bool = False,
+) -> StreamingResponse:
+    """Wait for a run and answer with the thread's values when it has ended."""
+    run = await _run(thread_id, run_id, owner, injected)
+    answer = _final_values(injected, run)
+    return _waiting(_cancel_when_left(answer, injected, run) if cancel_on_disconnect else answer, run)
+
+
+@router.get("/{run_id}/stream")
+async def join_stream(
+    request: Request,
+    thread_id: ThreadId,
+    run_id: RunId,
+    owner: Owner,
+    injected: Injected,
+    last_event_id: Annotated[str | None, Header()] = None,
+    cancel_on_disconnect: bool = False,
+) -> EventSourceResponse:
+    """The run's events after ``Last-Event-ID``; all of them without it or with ``-1``, also when the run is over."""
+    modes = check_stream_modes(request.query_params.getlist("stream_mode") or None)
+    run = await _run(thread_id, run_id, owner, injected)
+    body_frames = frames(injected.streams.follow(run.run_id, _cursor(last_event_id)), modes)
+    if cancel_on_disconnect:
+        body_frames = _cancel_when_left(body_frames, injected, run)
+    return EventSourceResponse(
+        body_frames,
+        headers={**_NO_BUFFERING, "Location": f"{_path(run)}/stream", "Content-Location": _path(run)},
+    )
+
+
+@router.post("/{run_id}/cancel")
+async def cancel_run(
+    thread_id: ThreadId,
+    run_id: RunId,
+    owner: Owner,
+    injected: Injected,
+    wait: bool = False,
+    action: Literal["interrupt", "rollback"] = "interrupt",
+) -> Response:
+    """Stop a run. ``wait=1`` answers when it has ended."""
+    run = await _run(thread_id, run_id, owner, injected)
+    await injected.runs.cancel(thread_id, run_id, action)
+    if wait:
+        async for _ in injected.streams.finished(run.run_id):
+            pass
+    return no_content() if wait else Response(status_code=202)
+
+
+async def _run(thread_id: str, run_id: str, owner: str, injected: Services) -> Run:
+    await injected.threads.get(owner, thread_id)
+    return await injected.runs.get(thread_id, run_id)
+
+
+async def _final_values(injected: Services, run: Run) -> AsyncIterator[bytes]:
+    """White space until the run has ended, then JSON: leading white space is no part of it."""
+    async for _ in injected.streams.finished(run.run_id):
+        yield b"\n"
+    yield dumps(await injected.states.final_values(run.thread_id, run.run_id))
+
+
+def _waiting(answer: AsyncIterator[bytes], run: Run) -> StreamingResponse:
+    return StreamingResponse(
+        answer,
+        media_type="application/json",
+        headers={**_NO_BUFFERING, "Location": f"{_path(run)}/join", "Content-Location": _path(run)},
+    )
+
+
+async def _cancel_when_left(body: AsyncIterator[bytes], injected: Services, run: Run) -> AsyncIterator[bytes]:
+    """Cancel the run when the client goes away before the end."""
+    try:
+        async for chunk in body:
+            yield chunk
+    except (asyncio.CancelledError, GeneratorExit):
+        injected.background.start(_cancel(injected, run))
+        raise
+
+
+async def _cancel(injected: Services, run: Run) -> None:
+    # It may have ended by itself just now.
+    with suppress(ThreadkeepError):
+        await injected.runs.cancel(run.thread_id, run.run_id, "interrupt")
+
+
+def _path(run: Run) -> str:
+    # Without the /api prefix: official clients resolve it against their base URL, which has it.
+    return f"/threads/{run.thread_id}/runs/{run.run_id}"
+
+
+def _cursor(last_event_id: str | None) -> int:
+    if last_event_id in (None, "", "-1"):
+        return 0
+    if last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) <= 18:  # type: ignore[union-attr]
+        return int(last_event_id)  # type: ignore[arg-type]
+    raise InvalidInput(f"header.last-event-id: must be the id of an event of this run, got {last_event_id!r}")
+
+
+def _selected(run: dict[str, Any], select: list[str] | None) -> dict[str, Any]:
+    if not select:
+        return run
+    unknown = [name for name in select if name not in run]
+    if unknown:
+        raise InvalidInput(
+            f"query.select: there is no field {unknown[0]!r} of a run; known: {', '.join(run)}"
+        )
+    return {name: run[name] for name in select}

@@ -1,0 +1,33 @@
+"""Server-sent events: how a run's events look on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection
+
+from fastapi.sse import format_sse_event
+
+from app.persistence.events import Event
+
+HEARTBEAT = b": heartbeat\n\n"
+# Sent at once, so that proxies and clients see the stream open before the first event exists.
+OPENING = b": stream\n\n"
+_ALWAYS = ("metadata", "error", "end")
+
+
+async def frames(events: AsyncIterator[Event | None], modes: Collection[str] = ()) -> AsyncIterator[bytes]:
+    """Encode a followed run. ``modes`` keeps only events of these stream modes; none given keeps all."""
+    yield OPENING
+    async for event in events:
+        if event is None:
+            yield HEARTBEAT
+        elif _wanted(event.event, modes):
+            yield format_sse_event(data_str=event.data, event=event.event, id=str(event.seq))
+
+
+def _wanted(name: str, modes: Collection[str]) -> bool:
+    base = name.split("|", 1)[0]
+    if not modes or base in _ALWAYS or base in modes:
+        return True
+    return (base == "messages" and "messages-tuple" in modes) or (
+        base.startswith("messages/") and "messages" in modes
+    )

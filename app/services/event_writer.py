@@ -1,0 +1,68 @@
+"""Writes the stream events of one executing run in batches."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+from app.persistence.events import Event, EventStore
+from app.serialization import dumps
+
+# The first event goes out at once, later ones in batches: a token a transaction would cost more than the token.
+BATCH_SECONDS = 0.02
+# A graph that produces faster than the database takes has to wait here.
+MAX_BUFFERED = 5_000
+
+
+class RunLost(Exception):
+    """Another worker executes the run now; this one must stop at once."""
+
+
+class EventWriter:
+    """An async context manager; ``put`` numbers the events from ``first_seq`` on. Leaving the block writes the rest."""
+
+    def __init__(self, store: EventStore, run_id: str, attempt: int, first_seq: int) -> None:
+        self._store = store
+        self._run_id = run_id
+        self._attempt = attempt
+        self._seq = first_seq
+        self._buffer: list[Event] = []
+        self._filled = asyncio.Event()
+        self._lock = asyncio.Lock()
+        self._flusher: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> EventWriter:
+        self._flusher = asyncio.create_task(self._flush_as_they_come(), name="event writer")
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        if self._flusher:
+            self._flusher.cancel()
+            with suppress(asyncio.CancelledError, RunLost):
+                await self._flusher
+        await self.flush()
+
+    async def put(self, name: str, data: Any) -> None:
+        """Append an event. Raises RunLost when the run was taken over, and what the database raised, if anything."""
+        if self._flusher and self._flusher.done():
+            self._flusher.result()
+        self._buffer.append(Event(self._seq, name, dumps(data).decode()))
+        self._seq += 1
+        self._filled.set()
+        if len(self._buffer) >= MAX_BUFFERED:
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Write what is buffered. Raises RunLost."""
+        async with self._lock:
+            events, self._buffer = self._buffer, []
+            self._filled.clear()
+            if events and not await self._store.append(self._run_id, self._attempt, events):
+                raise RunLost(self._run_id)
+
+    async def _flush_as_they_come(self) -> None:
+        while True:
+            await self._filled.wait()
+            await self.flush()
+            await asyncio.sleep(BATCH_SECONDS)

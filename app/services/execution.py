@@ -1,0 +1,158 @@
+"""Executes one run: claim it, stream the graph into events, persist how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.callbacks import UsageMetadataCallbackHandler
+from langgraph.graph.state import CompiledStateGraph
+
+from app.config import RunSettings
+from app.errors import ThreadkeepError
+from app.persistence.events import EventStore
+from app.persistence.queue import HandBack
+from app.persistence.runs import Run, RunStatus, RunStore
+from app.persistence.threads import ThreadStore
+from app.ports import Graphs
+from app.services.event_writer import EventWriter, RunLost
+from app.services.graph_events import graph_events
+from app.services.run_request import call_of
+from app.services.state import summarize_snapshot
+from app.telemetry import redact
+
+# How often a run looks whether the thread it waits for is free again (a compaction or a state write holds it).
+RESERVATION_POLL_SECONDS = 0.1
+WORKER = f"{socket.gethostname()}:{os.getpid()}"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ended: its status, the error its clients are told, and what the models reported as used."""
+
+    status: RunStatus
+    error: Mapping[str, Any] | None = None
+
+
+class RunExecutor:
+    """Takes run ids from the queue. Whatever happens to a run, it ends with a status, or goes back to the queue."""
+
+    def __init__(
+        self,
+        runs: RunStore,
+        events: EventStore,
+        threads: ThreadStore,
+        graphs: Graphs,
+        settings: RunSettings,
+    ) -> None:
+        self._runs = runs
+        self._events = events
+        self._threads = threads
+        self._graphs = graphs
+        self._settings = settings
+
+    async def execute(self, run_id: str) -> None:
+        """Execute a run to its end. Raises HandBack when this worker is told to stop before."""
+        run = await self._claim(run_id)
+        if run is None:
+            return
+        if run.cancel_action:
+            await self._finish(run, Ending("interrupted"))
+        elif run.attempt > self._settings.max_attempts:
+            await self._finish(run, Ending("error", _worker_lost(run)))
+        else:
+            await self._execute(run)
+
+    async def _claim(self, run_id: str) -> Run | None:
+        """Waits while the thread is reserved. None when the run is over or gone."""
+        while True:
+            run = await self._runs.claim(run_id, WORKER)
+            if run:
+                return run
+            known = await self._runs.find(run_id)
+            if known is None or not known.active:
+                return None
+            await asyncio.sleep(RESERVATION_POLL_SECONDS)
+
+    async def _execute(self, run: Run) -> None:
+        usage = UsageMetadataCallbackHandler()
+        try:
+            await self._stream(run, usage)
+        except RunLost:
+            log.warning("run %s was taken over by another worker", run.run_id)
+        except asyncio.CancelledError:
+            await self._cancelled(run, usage)
+        except TimeoutError:
+            await self._finish(run, Ending("timeout", _timed_out(self._settings.timeout_s)), usage)
+        except Exception as error:  # a graph and its tools may raise anything; the client is told
+            log.warning("run %s failed", run.run_id, exc_info=error)
+            await self._finish(run, Ending("error", describe(error)), usage)
+        else:
+            await self._finish(run, Ending("success"), usage)
+
+    async def _stream(self, run: Run, usage: UsageMetadataCallbackHandler) -> None:
+        first = 1 if run.attempt == 1 else await self._events.last_seq(run.run_id) + 1
+        async with EventWriter(self._events, run.run_id, run.attempt, first) as writer:
+            await writer.put("metadata", {"run_id": run.run_id, "attempt": run.attempt})
+            graph = self._graphs.for_run(run.kwargs["graph_name"], run.kwargs["model_name"])
+            call = call_of(run, resumed=run.attempt > 1 and await _has_begun(graph, run))
+            call.config["callbacks"] = [usage]
+            async with asyncio.timeout(self._settings.timeout_s):
+                async for name, data in graph_events(graph, call):
+                    await writer.put(name, data)
+
+    async def _cancelled(self, run: Run, usage: UsageMetadataCallbackHandler) -> None:
+        """A person cancelled the run, or this worker is draining."""
+        task = asyncio.current_task()
+        if task:
+            task.uncancel()
+        now = await self._runs.find(run.run_id)
+        if now is None or now.attempt != run.attempt:
+            return
+        if now.cancel_action:
+            await self._finish(run, Ending("interrupted"), usage)
+        elif await self._runs.hand_back(run.run_id, run.attempt):
+            raise HandBack(run.run_id)
+
+    async def _finish(
+        self, run: Run, ending: Ending, usage: UsageMetadataCallbackHandler | None = None
+    ) -> None:
+        """The thread first, then the run and its ``end`` event: who sees ``end`` sees everything else."""
+        graph = self._graphs.for_state(run.kwargs["graph_name"])
+        snapshot = await graph.aget_state({"configurable": {"thread_id": run.thread_id}})
+        summary = summarize_snapshot(snapshot)
+        await self._threads.save_state_summary(run.thread_id, summary, error=ending.error)
+        used = dict(usage.usage_metadata) if usage else None
+        await self._runs.finish(run.run_id, run.attempt, ending.status, ending.error, used)
+
+
+async def _has_begun(graph: CompiledStateGraph[Any, Any, Any, Any], run: Run) -> bool:
+    """A worker before this one put the run's input into the thread."""
+    head = await graph.aget_state({"configurable": {"thread_id": run.thread_id}})
+    return (head.metadata or {}).get("run_id") == run.run_id
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """An error as clients see it: the class, a sentence without secrets, and the stable code of errors raised on purpose."""
+    described = {"error": type(error).__name__, "message": redact(str(error))}
+    return {**described, "code": error.code} if isinstance(error, ThreadkeepError) else described
+
+
+def _worker_lost(run: Run) -> dict[str, Any]:
+    message = f"The run was given up after {run.attempt - 1} workers were lost while they executed it"
+    return {"error": "WorkerLost", "message": message, "code": "worker_lost"}
+
+
+def _timed_out(seconds: float | None) -> dict[str, Any]:
+    return {
+        "error": "RunTimeout",
+        "message": f"The run took longer than {seconds:g} seconds",
+        "code": "run_timeout",
+    }

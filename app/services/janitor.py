@@ -1,0 +1,53 @@
+"""Mends what dead processes left behind, so that no thread stays busy."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+
+import psycopg
+from procrastinate.exceptions import ConnectorException
+from psycopg_pool import PoolTimeout
+
+from app.persistence.queue import RunQueue
+from app.persistence.runs import RunStore
+
+log = logging.getLogger(__name__)
+
+
+class Janitor:
+    """Every ``period_s`` seconds: returns the runs of dead workers to the queue, and queues active runs again whose job
+    is gone. Any number of processes may do it; one at a time does."""
+
+    def __init__(self, runs: RunStore, queue: RunQueue, period_s: float) -> None:
+        self._runs = runs
+        self._queue = queue
+        self._period_s = period_s
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._sweep_for_ever(), name="janitor")
+
+    async def stop(self) -> None:
+        if self._task:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def sweep(self) -> None:
+        async with self._runs.sweeping() as mine:
+            if not mine:
+                return
+            await self._queue.retry_stalled()
+            for run in await self._runs.orphans(self._period_s):
+                log.warning("run %s of thread %s had no job; it is queued again", run.run_id, run.thread_id)
+                await self._runs.set_job(run.run_id, await self._queue.requeue(run.run_id, run.thread_id))
+
+    async def _sweep_for_ever(self) -> None:
+        while True:
+            try:
+                await self.sweep()
+            except (psycopg.Error, PoolTimeout, ConnectorException) as error:
+                log.warning("cannot look for abandoned runs: %s", error)
+            await asyncio.sleep(self._period_s)

@@ -1,0 +1,101 @@
+"""What a client asks of a run, and how it becomes a call of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.types import Command, Send
+
+from app.persistence.runs import Run
+from app.services.graph_events import GraphCall
+
+MultitaskStrategy = Literal["reject", "enqueue", "interrupt", "rollback"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """The body of a run, validated. ``input`` None without ``command`` continues the thread where it stands."""
+
+    assistant_id: str
+    input: Any = None
+    command: Mapping[str, Any] | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+    context: Mapping[str, Any] | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    stream_modes: Sequence[str] = ("values",)
+    subgraphs: bool = False
+    checkpoint: Mapping[str, Any] | None = None
+    interrupt_before: Any = None
+    interrupt_after: Any = None
+    multitask_strategy: MultitaskStrategy = "enqueue"
+    create_thread: bool = False
+    cancel_on_disconnect: bool = False
+    durability: str | None = None
+    after_seconds: float = 0.0
+
+    @property
+    def model_name(self) -> str | None:
+        """The model the client chose for this run, from ``context`` or ``config.configurable``."""
+        chosen = (self.context or {}).get("model_name")
+        return chosen or (self.config.get("configurable") or {}).get("model_name")
+
+    def to_kwargs(self, graph_name: str, model_name: str) -> dict[str, Any]:
+        """What is stored with the run and survives a restart."""
+        return {**asdict(self), "graph_name": graph_name, "model_name": model_name}
+
+
+def call_of(run: Run, *, resumed: bool) -> GraphCall:
+    """The graph call of a run. ``resumed``: a worker before this one already put the input into the thread, so go on
+    from the newest checkpoint."""
+    kwargs = run.kwargs
+    return GraphCall(
+        input=None if resumed else _input(kwargs),
+        config=_config(run, resumed=resumed),
+        context=kwargs["context"],
+        stream_modes=kwargs["stream_modes"],
+        subgraphs=kwargs["subgraphs"],
+        interrupt_before=kwargs["interrupt_before"],
+        interrupt_after=kwargs["interrupt_after"],
+        durability=kwargs["durability"],
+    )
+
+
+def _input(kwargs: Mapping[str, Any]) -> Any:
+    command = kwargs["command"]
+    if not command:
+        return kwargs["input"]
+    goto = command.get("goto") or ()
+    return Command(
+        resume=command.get("resume"),
+        update=command.get("update"),
+        goto=[_destination(item) for item in (goto if isinstance(goto, list) else [goto])] if goto else (),
+    )
+
+
+def _destination(item: Any) -> Any:
+    return Send(item["node"], item.get("input")) if isinstance(item, dict) else item
+
+
+def _config(run: Run, *, resumed: bool) -> RunnableConfig:
+    given = run.kwargs["config"]
+    configurable = {**(given.get("configurable") or {}), "thread_id": run.thread_id}
+    checkpoint = run.kwargs["checkpoint"]
+    if checkpoint and not resumed:
+        configurable |= checkpoint
+    identity = {
+        "run_id": run.run_id,
+        "graph_id": run.kwargs["graph_name"],
+        "assistant_id": run.assistant_id,
+    }
+    config: dict[str, Any] = {
+        "configurable": configurable | identity,
+        "metadata": {**run.metadata, **identity},
+        "run_id": run.run_id,
+    }
+    for name in ("recursion_limit", "tags", "max_concurrency", "run_name"):
+        if given.get(name) is not None:
+            config[name] = given[name]
+    return config  # type: ignore[return-value]

@@ -1,0 +1,132 @@
+"""Runs as clients see them: started, listed, joined, cancelled."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from app.agent.build import assistant_id
+from app.errors import Conflict, InvalidInput, NotFound, ThreadBusy
+from app.persistence.queue import RunQueue
+from app.persistence.runs import Admission, CancelAction, Run, RunStore
+from app.ports import ChatModels, Graphs
+from app.services.run_request import RunRequest
+from app.services.run_streams import RunStreams
+
+
+class RunService:
+    """``queue`` takes admitted runs; the executor that works them off may be in another process."""
+
+    def __init__(
+        self, runs: RunStore, streams: RunStreams, queue: RunQueue, graphs: Graphs, models: ChatModels
+    ) -> None:
+        self._runs = runs
+        self._streams = streams
+        self._queue = queue
+        self._graphs = graphs
+        self._models = models
+
+    async def start(self, thread_id: str, owner: str, request: RunRequest) -> Run:
+        """Admit a run and queue it, in one transaction.
+
+        Raises InvalidInput or NotFound (assistant, model), NotFound (thread), ThreadBusy (strategy ``reject``).
+        """
+        graph_name = self._graphs.resolve(request.assistant_id)
+        model_name = self.model_for(graph_name, request.model_name)
+        async with self._runs.admission(thread_id, owner, create=request.create_thread) as admission:
+            if admission is None:
+                raise NotFound(f"There is no thread {thread_id}")
+            active = await admission.active_runs()
+            if request.multitask_strategy == "reject" and (active or admission.reserved):
+                raise ThreadBusy(f"Thread {thread_id} is busy; the run was rejected as its strategy says")
+            run = await self._insert(admission, request, graph_name, model_name)
+        if request.multitask_strategy in ("interrupt", "rollback"):
+            for older in active:
+                await self._cancel(older, "interrupt")
+        return run
+
+    async def _insert(
+        self, admission: Admission, request: RunRequest, graph_name: str, model_name: str
+    ) -> Run:
+        run = await admission.insert(
+            run_id=str(uuid.uuid4()),
+            assistant_id=assistant_id(graph_name),
+            kwargs=request.to_kwargs(graph_name, model_name),
+            metadata=request.metadata,
+            multitask_strategy=request.multitask_strategy,
+            thread_metadata={"graph_id": graph_name, "assistant_id": assistant_id(graph_name)},
+        )
+        job_id = await self._queue.defer(
+            admission.connection, run.run_id, run.thread_id, request.after_seconds
+        )
+        await admission.set_job(run.run_id, job_id)
+        return run
+
+    def model_for(self, graph_name: str, wanted: str | None) -> str:
+        """The model a run uses: the client's choice, else the agent's, else the first usable one."""
+        chosen = wanted or self._graphs.spec(graph_name).model or self._models.default
+        if chosen not in self._models.names:
+            known = ", ".join(self._models.names)
+            raise InvalidInput(f"model_name: there is no model {chosen!r}; known: {known}")
+        return chosen
+
+    async def get(self, thread_id: str, run_id: str) -> Run:
+        run = await self._runs.get(thread_id, run_id)
+        if run is None:
+            raise NotFound(f"There is no run {run_id} on thread {thread_id}")
+        return run
+
+    async def list(self, thread_id: str, limit: int, offset: int, status: str | None) -> list[Run]:
+        return await self._runs.list(thread_id, limit, offset, status)
+
+    async def delete(self, thread_id: str, run_id: str) -> None:
+        run = await self.get(thread_id, run_id)
+        if run.active or not await self._runs.delete(thread_id, run_id):
+            raise Conflict(f"Run {run_id} is {run.status}; cancel it before deleting it", code="run_active")
+
+    async def cancel(self, thread_id: str, run_id: str, action: CancelAction) -> Run:
+        """Ask a run to stop. Raises Conflict when it has ended already."""
+        run = await self.get(thread_id, run_id)
+        if not run.active or not await self._cancel(run, action):
+            raise Conflict(
+                f"Run {run_id} has ended with {run.status} and cannot be cancelled", code="run_finished"
+            )
+        return run
+
+    async def cancel_all(self, thread_id: str) -> None:
+        """Stop every active run of a thread and wait until none of them writes any more (it is about to be deleted)."""
+        for run in await self._runs.active(thread_id):
+            await self._cancel(run, "interrupt")
+            async for _ in self._streams.finished(run.run_id):
+                pass
+
+    async def _cancel(self, run: Run, action: CancelAction) -> bool:
+        """False when the run ended in the meantime."""
+        if await self._runs.cancel_pending(run.run_id):
+            return True
+        running = await self._runs.request_cancel(run.run_id, action)
+        if running is None:
+            return False
+        if running.job_id is not None:
+            await self._queue.abort(running.job_id)
+        return True
+
+
+def run_to_json(run: Run) -> dict[str, Any]:
+    """The Run object of the HTTP contract."""
+    return {
+        "run_id": run.run_id,
+        "thread_id": run.thread_id,
+        "assistant_id": run.assistant_id,
+        "created_at": run.created_at,
+        "updated_at": run.updated_at,
+        "status": run.status,
+        "metadata": run.metadata,
+        "kwargs": _public(run.kwargs),
+        "multitask_strategy": run.multitask_strategy,
+    }
+
+
+def _public(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in kwargs.items() if key not in {"create_thread"}}
