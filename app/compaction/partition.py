@@ -7,16 +7,22 @@ from dataclasses import dataclass
 
 from langchain_core.messages import BaseMessage
 
+from app.compaction.cuts import Weights, last_exchange, shrunk_cut, wished_cut
+from app.compaction.history import History
+from app.compaction.invariants import allowed_cuts
+from app.compaction.protected import Protection, protection
 from app.compaction.tokens import TokenCounter
 from app.compaction.trigger import ResolvedPolicy
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A history divided: ``removed`` is summarised, ``kept`` stays verbatim, ``dropped`` are superseded reminders.
+    """A history divided: ``removed`` is summarised, ``kept`` stays verbatim, ``dropped`` are superseded
+    reminders.
 
-    Each keeps the order of the history. ``why`` maps a message id to one word: ``system reminder current_request
-    pinned pending_call keep`` (kept), ``summarised pin_over_budget`` (removed), ``superseded_reminder`` (dropped)."""
+    Each keeps the order of the history. ``why`` maps a message id to one word: ``system reminder
+    current_request pinned pending_call keep`` (kept), ``summarised pin_over_budget`` (removed),
+    ``superseded_reminder`` (dropped)."""
 
     removed: tuple[BaseMessage, ...]
     kept: tuple[BaseMessage, ...]
@@ -37,6 +43,52 @@ def partition(
     """Divides a history. None: nothing is removable (rule C6).
 
     ``fixed_tokens`` are the tokens of everything that is not messages, room for the new summary included.
-    ``target_tokens`` overrides the policy's target (rule E7: stricter). ``scale`` is true tokens / estimated tokens
-    (``TokenBreakdown.scale``)."""
-    raise NotImplementedError
+    What ``keep`` asks for is shrunk, group by group, until the request fits the policy's target, at most down
+    to the last complete exchange (rule C2). ``target_tokens`` overrides that target and goes down to the last
+    message with its group, for a request that did not fit (rule E7). ``scale`` is true tokens / estimated
+    tokens, as ``TokenBreakdown.scale`` has it: budgets are true tokens, counts are estimates.
+    """
+    history = History.of(messages)
+    costs = [counter.message(message) for message in messages]
+    guarded = protection(history, costs, pinned, resolved.policy.pin_budget_tokens)
+    weights = Weights.of(costs, guarded)
+    cuts = allowed_cuts(history)
+    cut = _wish(resolved, weights, cuts, scale)
+    target = resolved.target_tokens if target_tokens is None else target_tokens
+    if target is not None:
+        floor = cuts[-1] if target_tokens is not None else last_exchange(history, cuts)
+        cut = shrunk_cut(weights, cuts, cut, floor, target / scale - fixed_tokens)
+    return _divide(history, guarded, cut) if weights.removable[cut] else None
+
+
+def _wish(resolved: ResolvedPolicy, weights: Weights, cuts: Sequence[int], scale: float) -> int:
+    if resolved.keep_tokens is None:
+        return wished_cut(weights, cuts, int(resolved.keep.value), 0)
+    return wished_cut(weights, cuts, None, resolved.keep_tokens / scale)
+
+
+def _divide(history: History, guarded: Protection, cut: int) -> Partition:
+    removed, kept, dropped = [], [], []
+    why: dict[str, str] = {}
+    for index, message in enumerate(history.messages):
+        word = _word(history, guarded, index, cut)
+        if message.id is not None:
+            why[message.id] = word
+        match word:
+            case "superseded_reminder":
+                dropped.append(message)
+            case "summarised" | "pin_over_budget":
+                removed.append(message)
+            case _:
+                kept.append(message)
+    return Partition(tuple(removed), tuple(kept), tuple(dropped), why)
+
+
+def _word(history: History, guarded: Protection, index: int, cut: int) -> str:
+    if index in guarded.superseded:
+        return "superseded_reminder"
+    if index in guarded.reasons:
+        return guarded.reasons[index]
+    if index < cut:
+        return "pin_over_budget" if index in guarded.over_budget else "summarised"
+    return "pending_call" if history.pending is not None and index >= history.pending else "keep"

@@ -2,11 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+
+from app.compaction.history import History
+from app.compaction.roles import is_ai
+
+NO_RESULT = "The tool call was interrupted and has no result."
 
 
 def valid_request(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """The messages with each call answered right behind it and no orphan result (rule C8). State is left alone."""
-    raise NotImplementedError
+    """The messages with every call answered right behind it (rule C8). State is left alone.
+
+    A call without a result gets an error result that says so, an orphan result is left out, a result that
+    stands elsewhere is moved behind its call. Of several results of one call the newest is sent. A history in
+    order comes back with the same messages, as a new list."""
+    history = History.of(messages)
+    if _is_valid(history):
+        return list(messages)
+    return [sent for index in range(len(history)) for sent in _sent_at(history, index)]
+
+
+def _is_valid(history: History) -> bool:
+    """Whether each calling message is followed at once by one result for each call, and no result stands
+    elsewhere."""
+    if None in history.owners.values():
+        return False
+    answered = 0
+    for index, ids in history.calls.items():
+        results = history.results.get(index, ())
+        if results != tuple(range(index + 1, index + 1 + len(ids))) or history.unanswered(index):
+            return False
+        answered += len(results)
+    return answered == len(history.owners)
+
+
+def _sent_at(history: History, index: int) -> Iterator[BaseMessage]:
+    if index in history.owners:
+        return  # sent behind its call, or not at all
+    message = history.messages[index]
+    yield message
+    if index in history.calls and is_ai(message):
+        yield from _results_of(history, index, message)
+
+
+def _results_of(history: History, index: int, caller: AIMessage) -> Iterator[BaseMessage]:
+    """One result for each call: the newest ones that there are, in their order, then errors for the rest."""
+    wanted = Counter(history.calls[index])
+    chosen: list[int] = []
+    for result in reversed(history.results.get(index, ())):
+        call_id = history.result_id(result)
+        if wanted[call_id] > 0:
+            wanted[call_id] -= 1
+            chosen.append(result)
+    yield from (history.messages[result] for result in reversed(chosen))
+    yield from (_missing(caller, call_id) for call_id in wanted.elements())
+
+
+def _missing(caller: AIMessage, call_id: str) -> ToolMessage:
+    calls = [*caller.tool_calls, *caller.invalid_tool_calls]
+    name = next((call.get("name") for call in calls if call.get("id") == call_id), None)
+    return ToolMessage(content=NO_RESULT, tool_call_id=call_id, name=name, status="error")

@@ -24,6 +24,7 @@ _AI_TYPES = frozenset({"ai", "AIMessageChunk"})
 _HUMAN_TYPES = frozenset({"human", "HumanMessageChunk"})
 _SYSTEM_TYPES = frozenset({"system", "SystemMessageChunk"})
 _TOOL_TYPES = frozenset({"tool", "ToolMessageChunk"})
+_REASONING_BLOCKS = frozenset({"reasoning", "thinking", "redacted_thinking"})
 _CALL_BLOCKS = frozenset({"tool_use", "tool_call"})
 
 
@@ -68,6 +69,14 @@ def is_real_user_message(message: BaseMessage) -> bool:
     if not is_human(message) or is_hidden(message) or is_reminder(message):
         return False
     return message.name != SUMMARY_NAME
+
+
+def is_reasoning_only(message: BaseMessage) -> bool:
+    """Whether a model's message holds reasoning and nothing that it said or called."""
+    content = message.content
+    if not is_ai(message) or not isinstance(content, list) or not content or tool_call_ids(message):
+        return False
+    return all(isinstance(block, dict) and block.get("type") in _REASONING_BLOCKS for block in content)
 
 
 def tool_call_ids(message: BaseMessage) -> tuple[str, ...]:

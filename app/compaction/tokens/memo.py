@@ -33,6 +33,7 @@ class Memo:
         self._by_object: dict[int, int] = {}
         self._refs: dict[int, KeyedRef[int, Any]] = {}
         self._by_content: OrderedDict[int, int] = OrderedDict()
+        self._forget = _forgetter(self._by_object, self._refs)
 
     def of(self, thing: Any) -> int:
         """The cost of one object."""
@@ -70,19 +71,20 @@ class Memo:
         cleared."""
         key = id(thing)
         try:
-            self._refs[key] = KeyedRef(thing, self._forgetting(), key)
+            self._refs[key] = KeyedRef(thing, self._forget, key)
         except TypeError:  # a dict or a list cannot be referred to weakly
             return
         self._by_object[key] = cost
 
-    def _forgetting(self) -> Callable[[KeyedRef[int, Any]], None]:
-        costs, refs = self._by_object, self._refs
 
-        def forget(ref: KeyedRef[int, Any]) -> None:
-            costs.pop(ref.key, None)
-            refs.pop(ref.key, None)
+def _forgetter(*memories: dict[int, Any]) -> Callable[[KeyedRef[int, Any]], None]:
+    """What a dying object calls. It holds the dictionaries and not the memo, which may die first."""
 
-        return forget
+    def forget(ref: KeyedRef[int, Any]) -> None:
+        for memory in memories:
+            memory.pop(ref.key, None)
+
+    return forget
 
 
 def _fingerprint(parts: Parts) -> int | None:

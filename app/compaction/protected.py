@@ -1,0 +1,120 @@
+"""Messages that no compaction removes, and reminders that it drops (rules C4, C5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from langchain_core.messages import BaseMessage
+
+from app.compaction.history import History
+from app.compaction.roles import (
+    CLARIFICATION_TOOL,
+    MEMORY_SUFFIX,
+    REMINDER_DATE,
+    is_human,
+    is_real_user_message,
+    is_reminder,
+    is_system,
+    is_tool_result,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """By position: ``reasons`` why a message stays whatever the cut, as one word; the ``superseded``
+    reminders; the pinned messages that are ``over_budget`` and so are treated like any other."""
+
+    reasons: Mapping[int, str]
+    superseded: frozenset[int]
+    over_budget: frozenset[int]
+
+
+def protection(history: History, costs: Sequence[int], pinned: frozenset[str], pin_budget: int) -> Protection:
+    """What is protected in a history: system messages, current reminders, the newest real user message, pins.
+
+    A protected message brings its tool call and all results of it along. The newest pins are served first; a
+    pin that no longer fits into ``pin_budget`` tokens is passed over. A pin on a protected message costs
+    nothing."""
+    superseded = superseded_reminders(history.messages)
+    reasons = {
+        index: "reminder" if is_reminder(message) else "system"
+        for index, message in enumerate(history.messages)
+        if (is_system(message) or is_reminder(message)) and index not in superseded
+    }
+    newest = newest_user_message(history)
+    if newest is not None:
+        _protect(reasons, _request(history, newest), "current_request")
+    over_budget = _protect_pins(reasons, history, costs, pinned, pin_budget) if pinned else frozenset()
+    return Protection(reasons, superseded - reasons.keys(), over_budget)
+
+
+def newest_user_message(history: History) -> int | None:
+    """Position of the newest real user message, answers to clarifications included; None without one."""
+    positions = range(len(history) - 1, -1, -1)
+    return next((index for index in positions if _is_said_by_user(history, index)), None)
+
+
+def superseded_reminders(messages: Sequence[BaseMessage]) -> frozenset[int]:
+    """Positions of reminders of an older date than the current one, and of memory that newer memory replaced.
+
+    The current date is the last one; a reminder without a date supersedes nothing and is never superseded."""
+    reminders = [(index, message) for index, message in enumerate(messages) if is_reminder(message)]
+    dates = [(index, date) for index, m in reminders if (date := m.additional_kwargs.get(REMINDER_DATE))]
+    memory = [index for index, m in reminders if m.id and m.id.endswith(MEMORY_SUFFIX)]
+    older_dates = (index for index, date in dates if date != dates[-1][1])
+    return frozenset(older_dates) | frozenset(memory[:-1])
+
+
+def _request(history: History, index: int) -> tuple[int, ...]:
+    """A user's message with its group; an answer also with the question, without which it says nothing."""
+    before = _before(history, index)
+    question = history.group(before) if _asks(history, before) else ()
+    return (*question, *history.group(index))
+
+
+def _protect(reasons: dict[int, str], group: Iterable[int], word: str) -> None:
+    for index in group:
+        reasons.setdefault(index, word)
+
+
+def _protect_pins(
+    reasons: dict[int, str], history: History, costs: Sequence[int], pinned: frozenset[str], budget: int
+) -> frozenset[int]:
+    over_budget = set()
+    for index in range(len(history) - 1, -1, -1):
+        if history.messages[index].id not in pinned or index in reasons:
+            continue
+        group = history.group(index)
+        price = sum(costs[member] for member in group if member not in reasons)
+        if price > budget:
+            over_budget.add(index)
+            continue
+        budget -= price
+        _protect(reasons, group, "pinned")
+    return frozenset(over_budget)
+
+
+def _is_said_by_user(history: History, index: int) -> bool:
+    message = history.messages[index]
+    if is_real_user_message(message) or _asks(history, index):
+        return True
+    return is_human(message) and not is_reminder(message) and _asks(history, _before(history, index))
+
+
+def _before(history: History, index: int) -> int:
+    """Position of the message before, reminders passed over; -1 at the beginning."""
+    positions = range(index - 1, -1, -1)
+    return next((i for i in positions if not is_reminder(history.messages[i])), -1)
+
+
+def _asks(history: History, index: int) -> bool:
+    """Whether the message is the result of an ``ask_clarification`` call, named or not."""
+    owner = history.owners.get(index)
+    message = history.messages[index] if index >= 0 else None
+    if message is None or not is_tool_result(message):
+        return False
+    if message.name or owner is None:
+        return message.name == CLARIFICATION_TOOL
+    calls = getattr(history.messages[owner], "tool_calls", ())
+    return any(c["id"] == message.tool_call_id and c["name"] == CLARIFICATION_TOOL for c in calls)
