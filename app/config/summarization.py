@@ -148,7 +148,7 @@ class SummarizationSettings(Section):
 def _check_function(target: str) -> None:
     try:
         found = import_attribute(target)
-    except Exception as error:  # importing runs foreign code, which raises anything
+    except Exception as error:  # noqa: BLE001 - importing runs foreign code, which raises anything
         raise refuse(
             f'must be an importable "package.module:function" ({type(error).__name__}: {error})'
         ) from None
