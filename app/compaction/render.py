@@ -32,29 +32,19 @@ class Entry:
 
 
 class Transcript:
-    """The messages in order, rendered one at a time when asked for, so that nothing is held twice.
+    """The messages in order, rendered one at a time when asked for, so that nothing is held twice."""
 
-    ``group`` neighbouring messages are one entry. It is 1 except where a call limit leaves less room than a
-    line for each message.
-    """
-
-    def __init__(self, messages: Sequence[BaseMessage], *, group: int = 1) -> None:
+    def __init__(self, messages: Sequence[BaseMessage]) -> None:
         self._messages = messages
-        self._group = group
         self._labels = _call_labels(messages)
 
     def __len__(self) -> int:
-        return -(-len(self._messages) // self._group)
+        return len(self._messages)
 
-    def entry(self, index: int) -> Entry:
-        """The entry at ``index``, rendered now. Source: rule D3."""
-        first = index * self._group
-        entries = [self._single(i) for i in range(first, min(first + self._group, len(self._messages)))]
-        return entries[0] if len(entries) == 1 else _merged(entries, first + 1)
-
-    def grouped(self, group: int) -> Transcript:
-        """The same messages, ``group`` of them to an entry."""
-        return Transcript(self._messages, group=group)
+    def entry(self, index: int, count: int = 1) -> Entry:
+        """The message at ``index`` (rule D3), or ``count`` neighbours from there on as one entry."""
+        entries = [self._single(i) for i in range(index, min(index + count, len(self._messages)))]
+        return entries[0] if len(entries) == 1 else _merged(entries, index + 1)
 
     def _single(self, index: int) -> Entry:
         message = self._messages[index]
