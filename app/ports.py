@@ -65,15 +65,15 @@ class Graphs(Protocol):
         ...
 
     def spec(self, name: str | None) -> AgentSpec:
-        """What the graph's requests hold besides the conversation (rule B1). None or an unknown name: the default graph."""
+        """What the graph's requests hold besides the conversation (rule B1). None or unknown: the default graph."""
         ...
 
     def for_state(self, name: str | None) -> CompiledStateGraph[Any, Any, Any, Any]:
-        """The graph for reading and writing state, with a checkpointer of its own. None or an unknown name: the default graph."""
+        """The graph for reading and writing state, with a checkpointer of its own. None or unknown: the default graph."""
         ...
 
     def writer(self, name: str | None) -> CompiledStateGraph[Any, Any, Any, Any]:
-        """The one-node state writer sharing the graph's channels; writing ``as_node=WRITER_NODE`` leaves the thread idle."""
+        """The one-node state writer with the graph's channels; writing ``as_node=WRITER_NODE`` leaves the thread idle."""
         ...
 
     def for_run(self, name: str, model_name: str) -> CompiledStateGraph[Any, Any, Any, Any]:
@@ -84,7 +84,7 @@ class Graphs(Protocol):
 @dataclass(frozen=True, slots=True)
 class CompactionJob:
     """One request to compact a thread. ``model_name`` is the model the run executes with (rule E1); ``keep``
-    replaces the configured one for this job; ``emit`` takes the progress events (rule F4); ``runtime`` goes to hooks."""
+    replaces the configured one for this job; ``emit`` takes the progress events (rule F4), hooks get ``runtime``."""
 
     thread_id: str
     run_id: str | None
@@ -101,7 +101,7 @@ class CompactionJob:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A compaction whose removed messages are archived and whose record says ``committing``: the state write is next."""
+    """A compaction with its removed messages archived and its record ``committing``: the state write is next."""
 
     compaction_id: str
     compaction: Compaction
@@ -109,7 +109,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class SummarizationEvent:
-    """What ``before_summarization`` hooks are given, after a summary exists and before anything is removed (rule F3)."""
+    """What ``before_summarization`` hooks get, after a summary exists and before anything is removed (rule F3)."""
 
     thread_id: str
     agent_name: str
@@ -125,7 +125,7 @@ class Compactor(Protocol):
     """Compacts a thread up to the state write, which the caller does."""
 
     def window(self, model_name: str) -> int | None:
-        """What fractions are measured against: the smaller window of the summarising and the running model (rule A4)."""
+        """What fractions are of: the smaller window of the summarising and the running model (rule A4)."""
         ...
 
     def reserved(self, model_name: str) -> int:

@@ -89,7 +89,7 @@ class AgentGraphs:
         return self._built[key].copy({"checkpointer": self._savers()})
 
     def _known(self, name: str | None) -> str:
-        return name if name in self._agents else self.default
+        return name if name is not None and name in self._agents else self.default
 
     def _spec(self, agent: AgentSettings) -> AgentSpec:
         wanted = self._tools if agent.tools is None else agent.tools

@@ -31,7 +31,7 @@ class FullState(AgentState[Any]):
 class DeltaState(FullState):
     """A thread whose checkpoints hold what each step added (``checkpoint_mode: delta``)."""
 
-    messages: Annotated[list[AnyMessage], DeltaChannel(_messages_delta_reducer)]  # type: ignore[misc]
+    messages: Annotated[list[AnyMessage], DeltaChannel(_messages_delta_reducer)]
 
 
 STATE_SCHEMAS: Mapping[str, type[FullState]] = {"delta": DeltaState, "full": FullState}

@@ -10,7 +10,13 @@ from fastapi import Depends, Request
 from prometheus_client import CollectorRegistry
 
 from app.ports import ChatModels, Graphs
-from app.services.ids import check_thread_id
+from app.services.background import Background
+from app.services.compaction import CompactionService
+from app.services.context import ContextService
+from app.services.ids import check_thread_id, check_uuid
+from app.services.run_results import RunResults
+from app.services.run_streams import RunStreams
+from app.services.runs import RunService
 from app.services.state import StateService
 from app.services.threads import ThreadService
 
@@ -25,6 +31,12 @@ class Services:
 
     threads: ThreadService
     states: StateService
+    runs: RunService
+    streams: RunStreams
+    results: RunResults
+    compactions: CompactionService
+    contexts: ContextService
+    background: Background
     graphs: Graphs
     models: ChatModels
     registry: CollectorRegistry
@@ -52,3 +64,11 @@ def thread_id(thread_id: str, injected: Injected) -> str:
 
 
 ThreadId = Annotated[str, Depends(thread_id)]
+
+
+def run_id(run_id: str) -> str:
+    """The run id of the path, checked. Raises InvalidInput."""
+    return check_uuid(run_id, where="run_id")
+
+
+RunId = Annotated[str, Depends(run_id)]

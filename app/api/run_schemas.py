@@ -159,7 +159,7 @@ def _configurable(given: dict[str, Any], thread_id: str) -> dict[str, Any]:
 def _checkpoint(
     configurable: dict[str, Any], checkpoint: dict[str, Any] | None, checkpoint_id: str | None
 ) -> dict[str, Any]:
-    """Where the run starts: ``checkpoint``, ``checkpoint_id`` or the same keys in ``configurable``, which they leave."""
+    """Where the run starts: ``checkpoint``, ``checkpoint_id`` or the same keys of ``configurable``, taken out."""
     chosen = {key: configurable.pop(key) for key in _CHECKPOINT_KEYS if key in configurable}
     chosen |= {key: value for key, value in (checkpoint or {}).items() if key in _CHECKPOINT_KEYS}
     if checkpoint_id:

@@ -74,7 +74,7 @@ async def list_runs(
 ) -> Json:
     """Newest first. ``select`` names the fields to return."""
     await injected.threads.get(owner, thread_id)
-    runs = [run_to_json(run) for run in await injected.runs.list(thread_id, limit, offset, status)]
+    runs = [run_to_json(run) for run in await injected.runs.page(thread_id, limit, offset, status)]
     return Json([_selected(run, select) for run in runs])
 
 
@@ -154,7 +154,7 @@ async def _final_values(injected: Services, run: Run) -> AsyncIterator[bytes]:
     """White space until the run has ended, then JSON: leading white space is no part of it."""
     async for _ in injected.streams.finished(run.run_id):
         yield b"\n"
-    yield dumps(await injected.states.final_values(run.thread_id, run.run_id))
+    yield dumps(await injected.results.values(run.run_id))
 
 
 def _waiting(answer: AsyncIterator[bytes], run: Run) -> StreamingResponse:
@@ -187,10 +187,10 @@ def _path(run: Run) -> str:
 
 
 def _cursor(last_event_id: str | None) -> int:
-    if last_event_id in (None, "", "-1"):
+    if not last_event_id or last_event_id == "-1":
         return 0
-    if last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) <= 18:  # type: ignore[union-attr]
-        return int(last_event_id)  # type: ignore[arg-type]
+    if last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) <= 18:
+        return int(last_event_id)
     raise InvalidInput(f"header.last-event-id: must be the id of an event of this run, got {last_event_id!r}")
 
 

@@ -51,7 +51,8 @@ class Context:
 
     ``messages`` is the thread's live history. ``summary`` is the one live summary or None. ``durable`` is the
     rendered durable block without the summary. ``window`` is the context window in tokens that fraction clauses
-    are measured against (rule A4), None when nobody declared one. ``reserved_output`` is what ``max_tokens`` of the running model reserves.
+    are measured against (rule A4), None when nobody declared one. ``reserved_output`` is what ``max_tokens`` of the
+    running model reserves.
     ``usage_valid_after`` is the id of the last message that was in the history when the last compaction committed:
     provider usage reported on messages up to it is void (rule B3); None when the thread was never compacted.
     ``pinned`` are ids of messages that must stay.

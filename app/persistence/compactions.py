@@ -1,8 +1,8 @@
 """Compaction records and the archive of what compactions removed.
 
 A commit has two halves that cannot share a transaction: the archive (ours) and the state write (the checkpointer's).
-The archive and the record go first, the record as ``committing``; the checkpointer reports the stored checkpoint and the
-record becomes ``committed``. A process killed in between leaves a ``committing`` record, which ``settle`` decides later
+The archive and the record go first, the record as ``committing``; the checkpointer reports the stored checkpoint and
+the record becomes ``committed``. A process killed in between leaves a ``committing`` record, which ``settle`` decides later
 from the checkpoint metadata: nothing is lost and nothing counts twice (rule F1).
 """
 
@@ -91,7 +91,8 @@ class CompactionStore:
         """The state write of a begun compaction failed; its archive rows stay, they do no harm."""
         async with self._pool.connection() as conn:
             await conn.execute(
-                "UPDATE compactions SET status = 'failed', error = %s WHERE compaction_id = %s AND status = 'committing'",
+                """UPDATE compactions SET status = 'failed', error = %s
+                   WHERE compaction_id = %s AND status = 'committing'""",
                 (error, compaction_id),
             )
 
@@ -101,7 +102,7 @@ class CompactionStore:
         async with self._pool.connection() as conn:
             await conn.execute(_SETTLE, (thread_id,))
 
-    async def list(self, thread_id: str, limit: int, before: str | None) -> list[CompactionRecord]:
+    async def page(self, thread_id: str, limit: int, before: str | None) -> list[CompactionRecord]:
         """Newest first; ``before`` is the id of the last record of the page before."""
         async with self._pool.connection() as conn:
             cursor = await conn.execute(

@@ -77,8 +77,8 @@ class EventHub:
     A lost connection wakes all waiters (they read the table and see for themselves) and is opened again.
     """
 
-    def __init__(self, pool: AsyncConnectionPool[Any]) -> None:
-        self._pool = pool
+    def __init__(self, url: str) -> None:
+        self._url = url
         self._waiters: dict[str, set[asyncio.Event]] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -124,9 +124,7 @@ class EventHub:
 
     async def _listen_once(self, ready: asyncio.Event) -> None:
         # Outside the pool: the connection is held for the life of the process.
-        connection = await psycopg.AsyncConnection.connect(
-            self._pool.conninfo, autocommit=True, connect_timeout=10
-        )
+        connection = await psycopg.AsyncConnection.connect(self._url, autocommit=True, connect_timeout=10)
         async with connection:
             await connection.execute(f"LISTEN {CHANNEL}")
             ready.set()

@@ -13,6 +13,7 @@ from typing import Any
 
 import procrastinate
 from procrastinate import jobs, retry
+from procrastinate.types import TimeDeltaParams
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
@@ -66,8 +67,8 @@ class RunQueue:
     ) -> int:
         """Queue a run inside the caller's transaction, to be started no sooner than in ``delay_s`` seconds. Returns
         the job id."""
-        schedule = {"schedule_in": {"milliseconds": int(delay_s * 1000)}} if delay_s else {}
-        configured = self._task.configure(lock=thread_id, connection=connection, **schedule)
+        later: TimeDeltaParams | None = {"milliseconds": int(delay_s * 1000)} if delay_s else None
+        configured = self._task.configure(lock=thread_id, connection=connection, schedule_in=later)
         return await configured.defer_async(run_id=run_id)
 
     async def abort(self, job_id: int) -> None:
@@ -87,6 +88,7 @@ class RunQueue:
             log.warning(
                 "the worker of run %s is gone; the run is queued again", job.task_kwargs.get("run_id")
             )
+            assert job.id is not None  # it comes from the table
             await self._app.job_manager.retry_job_by_id_async(job.id, retry_at=datetime.now(UTC))
         return len(stalled)
 

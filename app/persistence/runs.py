@@ -105,7 +105,7 @@ class RunStore:
 
     @asynccontextmanager
     async def admission(self, thread_id: str, owner: str, *, create: bool) -> AsyncIterator[Admission | None]:
-        """Lock the thread for one transaction. None when it does not exist (and ``create`` is false) or is being deleted."""
+        """Lock the thread for one transaction. None when it is being deleted, or does not exist and ``create`` is false."""
         async with self._pool.connection() as conn, conn.transaction():
             if create:
                 await conn.execute(
@@ -124,7 +124,7 @@ class RunStore:
     async def find(self, run_id: str) -> Run | None:
         return await self._one(f"SELECT {_COLUMNS} FROM runs WHERE run_id = %s", (run_id,))
 
-    async def list(self, thread_id: str, limit: int, offset: int, status: str | None) -> list[Run]:
+    async def page(self, thread_id: str, limit: int, offset: int, status: str | None) -> list[Run]:
         """Newest first."""
         async with self._pool.connection() as conn:
             cursor = await conn.execute(

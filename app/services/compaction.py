@@ -25,7 +25,7 @@ from app.services.state import summarize_snapshot
 
 @dataclass(frozen=True, slots=True)
 class CompactRequest:
-    """A person's request. ``force`` ignores the trigger; ``keep`` is for this call only; ``instructions`` is the focus."""
+    """A person's request. ``force`` ignores the trigger; ``keep`` is for this call; ``instructions`` is the focus."""
 
     force: bool = True
     keep: ContextSize | None = None
@@ -69,9 +69,7 @@ class CompactionService:
         if not self._settings.enabled:
             raise CompactionDisabled("Compaction is switched off (summarization.enabled is false)")
         model_name = self._model_for(graph_name, request.model_name)
-        return await self._background.finish(
-            self._compact(owner, thread_id, request, graph_name, model_name)
-        )
+        return await self._background.finish(self._compact(owner, thread_id, request, graph_name, model_name))
 
     async def records(
         self, owner: str, thread_id: str, limit: int, before: str | None
@@ -79,7 +77,7 @@ class CompactionService:
         """Newest first. Raises NotFound."""
         await self._graph_of(owner, thread_id, None)
         await self._records.settle(thread_id)
-        return await self._records.list(thread_id, limit, before)
+        return await self._records.page(thread_id, limit, before)
 
     async def record(
         self, owner: str, thread_id: str, compaction_id: str
@@ -131,7 +129,7 @@ class CompactionService:
         unfinished is no question."""
         asked = any(task.interrupts for task in head.tasks)
         if not asked and head.next:
-            last = await self._runs.list(thread_id, 1, 0, None)
+            last = await self._runs.page(thread_id, 1, 0, None)
             asked = bool(last) and last[0].status == "success"
         if asked:
             raise ThreadInterrupted(

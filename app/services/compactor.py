@@ -33,7 +33,7 @@ class _BreakerOpen(Exception):
 
 
 class ThreadCompactor:
-    """Runs the pipeline for a thread, archives what it removes and keeps the record. The state write is the caller's."""
+    """Runs the pipeline for a thread, archives what it removes, keeps the record. The state write is the caller's."""
 
     def __init__(
         self,
@@ -82,9 +82,7 @@ class ThreadCompactor:
         except _BreakerOpen:
             return None
         except SummaryGenerationError as error:
-            log.warning(
-                "automatic compaction of thread %s failed, the run goes on: %s", job.thread_id, error
-            )
+            log.warning("automatic compaction of thread %s failed, the run goes on: %s", job.thread_id, error)
             return None
         except Exception:  # rule E5: no failure of a compaction may end the run
             log.exception("automatic compaction of thread %s failed, the run goes on", job.thread_id)
@@ -194,7 +192,9 @@ class ThreadCompactor:
             # The summary was paid for and thrown away; asked again before every model call it would be again.
             await self._count_failure(job, "insufficient_gain")
 
-    async def _note_failure(self, job: CompactionJob, compaction_id: str, error: SummaryGenerationError) -> None:
+    async def _note_failure(
+        self, job: CompactionJob, compaction_id: str, error: SummaryGenerationError
+    ) -> None:
         record = failed(job, compaction_id, error)
         await self._store.add(record)
         self._metrics.observe(record, "failed")

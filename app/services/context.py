@@ -83,5 +83,3 @@ def _percent(tokens: TokenBreakdown, window: int | None, next_trigger: int | Non
     if window:
         return round(100 * (tokens.total + tokens.reserved) / window, 1)
     return round(100 * tokens.total / next_trigger, 1) if next_trigger else None
-
-

@@ -140,7 +140,7 @@ async def _has_begun(graph: CompiledStateGraph[Any, Any, Any, Any], run: Run) ->
 
 
 def describe(error: BaseException) -> dict[str, Any]:
-    """An error as clients see it: the class, a sentence without secrets, and the stable code of errors raised on purpose."""
+    """An error as clients see it: class, a sentence without secrets, and the code of errors raised on purpose."""
     described = {"error": type(error).__name__, "message": redact(str(error))}
     return {**described, "code": error.code} if isinstance(error, ThreadkeepError) else described
 

@@ -83,8 +83,8 @@ class MessageAssembler:
             yield "messages/metadata", {message.id: {"metadata": metadata}}
         if isinstance(message, BaseMessageChunk):
             whole = known + message if isinstance(known, BaseMessageChunk) else message
-            self._messages[message.id] = whole  # type: ignore[assignment]
-            yield "messages/partial", [message_chunk_to_message(whole)]  # type: ignore[arg-type]
+            self._messages[message.id] = whole
+            yield "messages/partial", [message_chunk_to_message(whole)]
         else:
             self._messages[message.id] = message
             yield "messages/complete", [message]

@@ -11,6 +11,7 @@ from langgraph.types import Command, Send
 
 from app.persistence.runs import Run
 from app.services.graph_events import GraphCall
+from app.services.messages import read_messages
 
 MultitaskStrategy = Literal["reject", "enqueue", "interrupt", "rollback"]
 
@@ -66,13 +67,23 @@ def call_of(run: Run, *, resumed: bool) -> GraphCall:
 def _input(kwargs: Mapping[str, Any]) -> Any:
     command = kwargs["command"]
     if not command:
-        return kwargs["input"]
+        return _values(kwargs["input"])
     goto = command.get("goto") or ()
     return Command(
         resume=command.get("resume"),
-        update=command.get("update"),
+        update=_values(command.get("update")),
         goto=[_destination(item) for item in (goto if isinstance(goto, list) else [goto])] if goto else (),
     )
+
+
+def _values(stored: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Stored values with message objects again: what was cleaned and stored as JSON loses nothing that way."""
+    if stored is None:
+        return None
+    return {
+        name: read_messages(value, f"input.{name}") if name == "messages" else value
+        for name, value in stored.items()
+    }
 
 
 def _destination(item: Any) -> Any:

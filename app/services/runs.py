@@ -11,6 +11,7 @@ from app.errors import Conflict, InvalidInput, NotFound, ThreadBusy
 from app.persistence.queue import RunQueue
 from app.persistence.runs import Admission, CancelAction, Run, RunStore
 from app.ports import ChatModels, Graphs
+from app.services.run_input import RunInputs
 from app.services.run_request import RunRequest
 from app.services.run_streams import RunStreams
 
@@ -19,8 +20,15 @@ class RunService:
     """``queue`` takes admitted runs; the executor that works them off may be in another process."""
 
     def __init__(
-        self, runs: RunStore, streams: RunStreams, queue: RunQueue, graphs: Graphs, models: ChatModels
+        self,
+        runs: RunStore,
+        inputs: RunInputs,
+        streams: RunStreams,
+        queue: RunQueue,
+        graphs: Graphs,
+        models: ChatModels,
     ) -> None:
+        self._inputs = inputs
         self._runs = runs
         self._streams = streams
         self._queue = queue
@@ -34,6 +42,7 @@ class RunService:
         """
         graph_name = self._graphs.resolve(request.assistant_id)
         model_name = self.model_for(graph_name, request.model_name)
+        request = await self._inputs.clean(thread_id, graph_name, request)
         async with self._runs.admission(thread_id, owner, create=request.create_thread) as admission:
             if admission is None:
                 raise NotFound(f"There is no thread {thread_id}")
@@ -77,8 +86,8 @@ class RunService:
             raise NotFound(f"There is no run {run_id} on thread {thread_id}")
         return run
 
-    async def list(self, thread_id: str, limit: int, offset: int, status: str | None) -> list[Run]:
-        return await self._runs.list(thread_id, limit, offset, status)
+    async def page(self, thread_id: str, limit: int, offset: int, status: str | None) -> list[Run]:
+        return await self._runs.page(thread_id, limit, offset, status)
 
     async def delete(self, thread_id: str, run_id: str) -> None:
         run = await self.get(thread_id, run_id)

@@ -2,27 +2,153 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from langgraph.types import StateSnapshot
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph import END, START
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import StateSnapshot, StateUpdate
 
-from app.persistence.threads import StateSummary
+from app.errors import InvalidInput, NotFound
+from app.persistence.threads import StateSummary, Thread, ThreadStore
+from app.ports import WRITER_NODE, Graphs
 from app.serialization import dumps, interrupt_to_json
+from app.services.reservations import Held, Reservations
+from app.services.sanitize import read_values, refuse_control_channels
+
+Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 # A row keeps what people filter and list threads by (a title, a flag), not the work itself.
 MAX_KEPT_BYTES = 4096
 _NEVER_KEPT = frozenset({"messages", "summary_text"})
+_SPECIAL_NODES = frozenset({START, END, "__copy__"})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A point in a thread's history: the newest (no id) or a checkpoint, of the thread's graph or a subgraph."""
+
+    checkpoint_id: str | None = None
+    checkpoint_ns: str = ""
+    checkpoint_map: Mapping[str, Any] | None = None
+
+    def config(self, thread_id: str) -> RunnableConfig:
+        configurable: dict[str, Any] = {"thread_id": thread_id, "checkpoint_ns": self.checkpoint_ns}
+        if self.checkpoint_id:
+            configurable["checkpoint_id"] = self.checkpoint_id
+        if self.checkpoint_map:
+            configurable["checkpoint_map"] = dict(self.checkpoint_map)
+        return {"configurable": configurable}
+
+
+HEAD = Place()
+
+
+@dataclass(frozen=True, slots=True)
+class StateWrite:
+    """What a client writes: values of one step, or of several in order; nothing (None) only moves on.
+
+    ``as_node`` None: where the thread stands still, as the state writer, else as the node that ran last.
+    """
+
+    values: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+    as_node: str | None = None
+    place: Place = HEAD
 
 
 class StateService:
-    """The use cases of state."""
+    """The use cases of state. LangGraph is asked for every state, since only it can put one together."""
+
+    def __init__(self, store: ThreadStore, graphs: Graphs, reservations: Reservations) -> None:
+        self._store = store
+        self._graphs = graphs
+        self._reservations = reservations
+
+    async def read(
+        self, owner: str, thread_id: str, place: Place = HEAD, *, subgraphs: bool = False
+    ) -> StateSnapshot:
+        """The state at ``place``; without any checkpoint an empty one. Raises NotFound."""
+        thread = await self._thread(owner, thread_id)
+        return await _snapshot(self._graphs.for_state(thread.graph_name), thread_id, place, subgraphs)
+
+    async def values(self, thread: Thread) -> Any:
+        """The channel values of the thread's newest state, ``{}`` without any."""
+        snapshot = await self._graphs.for_state(thread.graph_name).aget_state(HEAD.config(thread.thread_id))
+        return snapshot.values
+
+    async def history(
+        self,
+        owner: str,
+        thread_id: str,
+        *,
+        limit: int,
+        before: Place | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        place: Place = HEAD,
+    ) -> AsyncIterator[StateSnapshot]:
+        """States, newest first, one at a time. ``before`` is exclusive. Raises NotFound before it returns."""
+        thread = await self._thread(owner, thread_id)
+        return self._graphs.for_state(thread.graph_name).aget_state_history(
+            place.config(thread_id),
+            limit=limit,
+            before=before.config(thread_id) if before else None,
+            filter=dict(metadata) if metadata else None,
+        )
+
+    async def update(self, owner: str, thread_id: str, write: StateWrite) -> RunnableConfig:
+        """Write to a thread's state and return the config of the new checkpoint.
+
+        Raises NotFound, ThreadBusy while anybody else writes, and InvalidInput for values, a node or a checkpoint
+        that the thread's graph does not have.
+        """
+        steps = _steps(write)
+        for where, values in steps:
+            refuse_control_channels(values or {}, where)
+        async with self._reservations.hold(owner, thread_id) as held:
+            return await self._update(await self._thread(owner, thread_id), write, steps, held)
+
+    async def _update(
+        self, thread: Thread, write: StateWrite, steps: list[tuple[str, Mapping[str, Any] | None]], held: Held
+    ) -> RunnableConfig:
+        graph = self._graphs.for_state(thread.graph_name)
+        base = await _snapshot(graph, thread.thread_id, write.place)
+        target, node = self._writer(thread, graph, base, write)
+        known_ids = message_ids(base)
+        if not write.place.checkpoint_ns:
+            refuse_unknown_channels(graph, steps)
+        updates = [
+            [StateUpdate(None if values is None else read_values(values, known_ids, where), node)]
+            for where, values in steps
+        ]
+        await held.confirm()
+        written = await _apply(target, write.place.config(thread.thread_id), updates)
+        head = await graph.aget_state(HEAD.config(thread.thread_id))
+        await self._store.save_state_summary(thread.thread_id, summarize_snapshot(head))
+        return written
+
+    def _writer(
+        self, thread: Thread, graph: Graph, base: StateSnapshot, write: StateWrite
+    ) -> tuple[Graph, str | None]:
+        if write.as_node:
+            _check_node(graph, write)
+            return graph, write.as_node
+        if base.next or write.place.checkpoint_ns:
+            return graph, None
+        # A write as any node of the graph would leave the thread waiting for that node's successors.
+        return self._graphs.writer(thread.graph_name), WRITER_NODE
+
+    async def _thread(self, owner: str, thread_id: str) -> Thread:
+        thread = await self._store.get(thread_id, owner)
+        if thread is None:
+            raise NotFound(f"There is no thread {thread_id}")
+        return thread
 
 
 def summarize_snapshot(snapshot: StateSnapshot) -> StateSummary:
-    """What the thread's row keeps of its newest state: small values, open interrupts by task, idle or
-    interrupted.
-    """
+    """What the thread's row keeps of its newest state: small values, open interrupts by task, the status."""
     interrupts = {
         task.id: [interrupt_to_json(interrupt) for interrupt in task.interrupts]
         for task in snapshot.tasks
@@ -30,6 +156,52 @@ def summarize_snapshot(snapshot: StateSnapshot) -> StateSummary:
     }
     waiting = bool(snapshot.next or interrupts)
     return StateSummary(_small(snapshot.values), interrupts, "interrupted" if waiting else "idle")
+
+
+async def _snapshot(graph: Graph, thread_id: str, place: Place, subgraphs: bool = False) -> StateSnapshot:
+    snapshot = await graph.aget_state(place.config(thread_id), subgraphs=subgraphs)
+    if place != HEAD and snapshot.created_at is None:
+        raise NotFound(f"Thread {thread_id} has no checkpoint {place.checkpoint_id or place.checkpoint_ns}")
+    return snapshot
+
+
+async def _apply(target: Graph, config: RunnableConfig, updates: list[list[StateUpdate]]) -> RunnableConfig:
+    try:
+        return await target.abulk_update_state(config, updates)
+    except (LookupError, ValueError, TypeError, AttributeError, NotImplementedError) as error:
+        # Reducers and edges of the graph run here: what they cannot handle is what the client wrote.
+        # InvalidUpdateError of LangGraph is not among them by ancestry, but by name.
+        raise InvalidInput(f"values: the graph refuses this update: {error}") from error
+
+
+def _steps(write: StateWrite) -> list[tuple[str, Mapping[str, Any] | None]]:
+    match write.values:
+        case None | Mapping():
+            return [("values", write.values)]
+        case several:
+            return [(f"values[{index}]", values) for index, values in enumerate(several)]
+
+
+def _check_node(graph: Graph, write: StateWrite) -> None:
+    if write.place.checkpoint_ns or write.as_node in _SPECIAL_NODES or write.as_node in graph.nodes:
+        return
+    known = ", ".join(name for name in graph.nodes if name != START)
+    raise InvalidInput(f"as_node: the graph has no node {write.as_node!r}; known: {known}")
+
+
+def refuse_unknown_channels(graph: Graph, steps: list[tuple[str, Mapping[str, Any] | None]]) -> None:
+    # LangGraph drops keys it does not know without a word.
+    known = [name for name in graph.channels if ":" not in name and not name.startswith("__")]
+    for where, values in steps:
+        for name in values or {}:
+            if name not in known:
+                raise InvalidInput(f"{where}.{name}: the state has no such key; known: {', '.join(known)}")
+
+
+def message_ids(snapshot: StateSnapshot) -> frozenset[str]:
+    messages = snapshot.values.get("messages") if isinstance(snapshot.values, Mapping) else None
+    held = messages if isinstance(messages, list) else []
+    return frozenset(message.id for message in held if isinstance(message, BaseMessage) and message.id)
 
 
 def _small(values: Any) -> dict[str, Any]:

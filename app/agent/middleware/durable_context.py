@@ -18,5 +18,5 @@ class DurableContextMiddleware(AgentMiddleware[Any, Any]):
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
-        messages = with_durable_block(request.messages, request.state)
+        messages: Any = with_durable_block(request.messages, request.state)
         return await handler(request if messages is None else request.override(messages=messages))

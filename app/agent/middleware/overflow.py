@@ -64,7 +64,7 @@ class OverflowMiddleware(AgentMiddleware[FullState, Any]):
         self, job: CompactionJob, prepared: Prepared, request: ModelRequest[Any], handler: Handler
     ) -> ModelResponse[Any]:
         update = compaction_update(prepared.compaction, prepared.compaction_id)
-        kept = list(prepared.compaction.kept)
+        kept: Any = list(prepared.compaction.kept)
         state: Any = {**request.state, **update, "messages": kept}
         try:
             return await handler(request.override(messages=kept, state=state))
@@ -76,4 +76,6 @@ class OverflowMiddleware(AgentMiddleware[FullState, Any]):
 
     def _gave_up(self, job: CompactionJob, how: str) -> ContextOverflow:
         filling = self._compactor.describe(job)
-        return ContextOverflow(f"The request does not fit the context window of {job.model_name}, {how}: {filling}")
+        return ContextOverflow(
+            f"The request does not fit the context window of {job.model_name}, {how}: {filling}"
+        )

@@ -11,11 +11,12 @@ from app.compaction.repair import valid_request
 
 
 class ValidRequestMiddleware(AgentMiddleware[Any, Any]):
-    """Gives calls without a result a synthetic one and leaves orphan results out of the request; state stays as it is."""
+    """Gives calls without a result a synthetic one and leaves out orphan results; state stays as it is."""
 
     async def awrap_model_call(
         self,
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
-        return await handler(request.override(messages=valid_request(request.messages)))
+        messages: Any = valid_request(request.messages)
+        return await handler(request.override(messages=messages))

@@ -1,0 +1,65 @@
+"""Puts routes and middleware together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+from fastapi import APIRouter, FastAPI
+from starlette.middleware.cors import CORSMiddleware
+
+from app import __version__
+from app.api import assistants, compaction, errors, models, runs, state, system, threads
+from app.api.body import BodyChecks
+from app.api.request_id import RequestIds
+from app.config import ServerSettings
+
+PREFIX = "/api"
+LOOPBACK_ORIGINS = r"https?://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?"
+EXPOSED = (
+    "Content-Location",
+    "Location",
+    "X-Pagination-Total",
+    "X-Pagination-Next",
+    "X-Request-Id",
+    "Retry-After",
+)
+ALLOWED = (
+    "content-type",
+    "x-api-key",
+    "authorization",
+    "last-event-id",
+    "prefer",
+    "x-auth-scheme",
+    "x-csrf-token",
+    "x-request-id",
+)
+
+Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
+
+
+def build_app(settings: ServerSettings, lifespan: Lifespan | None) -> FastAPI:
+    """The FastAPI application. ``lifespan`` provides ``app.state.services``."""
+    app = FastAPI(
+        title="Threadkeep",
+        version=__version__,
+        lifespan=lifespan,
+        summary="LangGraph threads that never run out of context",
+    )
+    errors.install(app)
+    app.add_middleware(BodyChecks, max_bytes=settings.max_body_bytes)
+    app.add_middleware(
+        CORSMiddleware,
+        allow_origins=list(settings.cors_origins),
+        allow_origin_regex=LOOPBACK_ORIGINS,
+        allow_methods=["*"],
+        allow_headers=list(ALLOWED),
+        expose_headers=list(EXPOSED),
+    )
+    app.add_middleware(RequestIds)
+    resources = APIRouter(prefix=PREFIX)
+    for module in (threads, state, runs, compaction, assistants, models, system):
+        resources.include_router(module.router)
+    app.include_router(resources)
+    app.include_router(system.router, include_in_schema=False)
+    return app

@@ -1,0 +1,200 @@
+"""The composition root: settings → database → stores → models → graphs → services → HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+from psycopg_pool import PoolTimeout
+
+from app.agent.build import AgentGraphs
+from app.agent.tools import WorkspaceLimits, Workspaces, file_tools
+from app.api.application import build_app
+from app.api.deps import Services
+from app.chat_models.demo import DemoChatModel
+from app.chat_models.overflow import is_context_overflow
+from app.chat_models.registry import ChatModelRegistry
+from app.config import Settings
+from app.persistence.checkpoints import ThreadSaver
+from app.persistence.compactions import CompactionStore
+from app.persistence.database import Database, open_database
+from app.persistence.embedded import embedded_postgres
+from app.persistence.events import EventHub, EventStore
+from app.persistence.queue import RunQueue, WorkerSettings
+from app.persistence.runs import RunStore
+from app.persistence.schema import migrate
+from app.persistence.threads import ThreadStore
+from app.services.background import Background
+from app.services.compaction import CompactionService
+from app.services.compaction_metrics import CompactionMetrics
+from app.services.compactor import ThreadCompactor
+from app.services.context import ContextService
+from app.services.execution import RunExecutor
+from app.services.janitor import Janitor
+from app.services.reservations import Reservations
+from app.services.run_input import RunInputs
+from app.services.run_results import RunResults
+from app.services.run_streams import RunStreams
+from app.services.runs import RunService
+from app.services.state import StateService
+from app.services.threads import ThreadService
+
+
+@dataclass(frozen=True)
+class Core:
+    """A running process without its HTTP: what ``serve`` puts routes around and ``worker`` runs as it is."""
+
+    settings: Settings
+    database: Database
+    models: ChatModelRegistry
+    services: Services
+    queue: RunQueue
+    closing: asyncio.Event
+    hub: EventHub
+
+    def close_streams(self) -> None:
+        """End all streams of this process; their clients go on elsewhere."""
+        self.closing.set()
+        self.hub.wake_all()
+
+
+@asynccontextmanager
+async def prepared_database(settings: Settings) -> AsyncIterator[Database]:
+    """The configured database, or the embedded one, migrated. Raises DatabaseError."""
+    async with AsyncExitStack() as stack:
+        url = settings.database.url
+        address = (
+            url.get_secret_value()
+            if url
+            else await stack.enter_async_context(embedded_postgres(settings.data_dir))
+        )
+        database = await stack.enter_async_context(
+            open_database(
+                address,
+                min_size=settings.database.pool_min_size,
+                max_size=settings.database.pool_max_size,
+            )
+        )
+        await migrate(database)
+        yield database
+
+
+@asynccontextmanager
+async def open_core(settings: Settings, environ: dict[str, str], *, work: bool = True) -> AsyncIterator[Core]:
+    """Everything but HTTP, running. ``work``: execute runs in this process. Raises DatabaseError and ConfigError."""
+    async with AsyncExitStack() as stack:
+        database = await stack.enter_async_context(prepared_database(settings))
+        core, janitor, background = _assemble(settings, environ, database)
+        await core.hub.start()
+        stack.push_async_callback(core.hub.stop)
+        await core.queue.open()
+        stack.push_async_callback(background.stop, settings.server.shutdown_grace_s)
+        await core.services.threads.finish_deletions()
+        if work:
+            core.queue.start()
+            stack.push_async_callback(core.queue.stop)
+        janitor.start()
+        stack.push_async_callback(janitor.stop)
+        stack.callback(core.close_streams)
+        yield core
+
+
+def create_app(settings: Settings, environ: dict[str, str], *, work: bool = True) -> FastAPI:
+    """The HTTP service. Nothing happens before its lifespan begins."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with open_core(settings, environ, work=work) as core:
+            app.state.core = core
+            app.state.services = core.services
+            yield
+
+    return build_app(settings.server, lifespan)
+
+
+def _assemble(
+    settings: Settings, environ: dict[str, str], database: Database
+) -> tuple[Core, Janitor, Background]:
+    pool: Any = database.pool
+    registry = CollectorRegistry()
+    threads, runs, events, records = (
+        ThreadStore(pool),
+        RunStore(pool),
+        EventStore(pool),
+        CompactionStore(pool),
+    )
+    hub, closing, background = EventHub(database.url), asyncio.Event(), Background()
+    models = ChatModelRegistry(settings.models, environ)
+    compactor = ThreadCompactor(
+        settings.summarization, models, records, CompactionMetrics(registry), is_context_overflow
+    )
+    workspaces = Workspaces(settings.data_dir / "workspaces", _limits(settings))
+
+    def saver() -> ThreadSaver:
+        return ThreadSaver(pool, records.committed)
+
+    graphs = AgentGraphs(settings, models, compactor, file_tools(workspaces), saver, DemoChatModel())
+    streams = RunStreams(runs, events, hub, closing, settings.server.heartbeat_s)
+    executor = RunExecutor(runs, events, threads, graphs, settings.runs)
+    queue = RunQueue(pool, executor.execute, _worker_settings(settings))
+    run_service = RunService(runs, RunInputs(graphs), streams, queue, graphs, models)
+    reservations = Reservations(threads)
+    services = Services(
+        threads=ThreadService(
+            threads, workspaces, run_service.cancel_all, lambda thread_id: saver().adelete_thread(thread_id)
+        ),
+        states=StateService(threads, graphs, reservations),
+        runs=run_service,
+        streams=streams,
+        results=RunResults(runs, graphs),
+        compactions=CompactionService(
+            settings.summarization,
+            threads,
+            runs,
+            records,
+            reservations,
+            graphs,
+            models,
+            compactor,
+            background,
+        ),
+        contexts=ContextService(threads, records, graphs, models, compactor),
+        background=background,
+        graphs=graphs,
+        models=models,
+        registry=registry,
+        check_ready=lambda: _check_ready(database, closing),
+        strict_thread_ids=settings.server.strict_thread_ids,
+    )
+    core = Core(settings, database, models, services, queue, closing, hub)
+    return core, Janitor(runs, queue, settings.runs.stalled_after_s / 2), background
+
+
+def _worker_settings(settings: Settings) -> WorkerSettings:
+    return WorkerSettings(
+        concurrency=settings.runs.concurrency,
+        heartbeat=settings.runs.stalled_after_s / 4,
+        stalled=settings.runs.stalled_after_s,
+        grace=settings.server.shutdown_grace_s,
+    )
+
+
+def _limits(settings: Settings) -> WorkspaceLimits:
+    return WorkspaceLimits(**settings.workspace.model_dump())
+
+
+async def _check_ready(database: Database, closing: asyncio.Event) -> str | None:
+    if closing.is_set():
+        return "the service is shutting down"
+    try:
+        async with database.pool.connection(timeout=2) as conn:
+            await conn.execute("SELECT 1 FROM threads LIMIT 1")
+    except (psycopg.Error, PoolTimeout) as error:
+        return f"the database does not answer ({type(error).__name__})"
+    return None

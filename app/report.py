@@ -1,0 +1,57 @@
+"""What a process says when it has started: where it listens, what it stores in, who answers, when it compacts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from app.compaction.types import ContextSize
+from app.config import SummarizationSettings
+from app.main import Core
+
+_UNITS = {"tokens": "{:g} tokens", "messages": "{:g} messages", "fraction": "{:.0%} of the context window"}
+
+
+def startup_report(core: Core, address: Sequence[Any] | None) -> str:
+    """A few lines for people. ``address`` is the listening socket's name, None for a worker."""
+    warnings = (*core.settings.warnings, *core.models.warnings)
+    where = f"Threadkeep is ready at {_url(address)}" if address else "Threadkeep worker is ready"
+    return "\n".join(
+        [
+            where,
+            f"  database    {core.database.label}",
+            f"  models      {_models(core)}",
+            f"  compaction  {compaction_sentence(core.settings.summarization)}",
+            *(f"  warning     {warning}" for warning in warnings),
+        ]
+    )
+
+
+def compaction_sentence(settings: SummarizationSettings) -> str:
+    """When threads will be compacted, how much stays, and who summarises."""
+    if not settings.enabled:
+        return "off (summarization.enabled is false)"
+    writer = settings.model_name or "the model of the run"
+    kept = f"keeps {_size(settings.kept)}; summaries by {writer}"
+    if not settings.trigger:
+        return f"only by hand (no trigger is configured); {kept}"
+    return f"at {' or '.join(_size(clause.size) for clause in settings.trigger)}; {kept}"
+
+
+def _size(size: ContextSize) -> str:
+    return _UNITS[size.kind].format(size.value)
+
+
+def _models(core: Core) -> str:
+    described = [
+        f"{info.name}{' (default)' if info.name == core.models.default else ''}"
+        if info.available
+        else f"{info.name} [unavailable: {info.reason}]"
+        for info in core.models.describe()
+    ]
+    return ", ".join(described)
+
+
+def _url(address: Sequence[Any]) -> str:
+    host = f"[{address[0]}]" if ":" in address[0] else address[0]
+    return f"http://{host}:{address[1]}"

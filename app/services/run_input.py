@@ -1,0 +1,59 @@
+"""What a client puts into a run, checked and cleaned before anything is stored (rule H3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from app.errors import InvalidInput
+from app.ports import Graphs
+from app.services.run_request import RunRequest
+from app.services.sanitize import SUFFIXES, read_values, strip_flags
+from app.services.state import HEAD, Graph, message_ids, refuse_unknown_channels
+
+
+class RunInputs:
+    """Cleans the ways in of a run: ``input``, ``command.update`` and ``command.resume``."""
+
+    def __init__(self, graphs: Graphs) -> None:
+        self._graphs = graphs
+
+    async def clean(self, thread_id: str, graph_name: str, request: RunRequest) -> RunRequest:
+        """The request with message objects in the place of whatever form the client sent. Raises InvalidInput."""
+        graph = self._graphs.for_state(graph_name)
+        cleaned = replace(request, input=await self._values(graph, thread_id, request.input, "input"))
+        if request.command is None:
+            return cleaned
+        command = dict(request.command)
+        if "resume" in command:
+            command["resume"] = strip_flags(command["resume"])
+        if command.get("update") is not None:
+            command["update"] = await self._values(graph, thread_id, command["update"], "command.update")
+        _check_goto(graph, command.get("goto"))
+        return replace(cleaned, command=command)
+
+    async def _values(self, graph: Graph, thread_id: str, values: Any, where: str) -> Any:
+        if values is None:
+            return None
+        if not isinstance(values, Mapping):
+            raise InvalidInput(f"{where}: must be an object with the keys of the state")
+        refuse_unknown_channels(graph, [(where, values)])
+        return read_values(values, await self._known_ids(graph, thread_id, values), where)
+
+    async def _known_ids(self, graph: Graph, thread_id: str, values: Mapping[str, Any]) -> frozenset[str]:
+        """Ids the thread has already. The state is read only where it matters: for ids that end like ours."""
+        messages = values.get("messages")
+        listed = messages if isinstance(messages, list) else [messages]
+        ids = [message.get("id") for message in listed if isinstance(message, dict)]
+        if not any(isinstance(item, str) and item.endswith(SUFFIXES) for item in ids):
+            return frozenset()
+        return message_ids(await graph.aget_state(HEAD.config(thread_id)))
+
+
+def _check_goto(graph: Graph, goto: Any) -> None:
+    for item in goto if isinstance(goto, list) else [goto]:
+        node = item.get("node") if isinstance(item, dict) else item
+        if node is not None and node not in graph.nodes:
+            known = ", ".join(name for name in graph.nodes if not name.startswith("__"))
+            raise InvalidInput(f"command.goto: the graph has no node {node!r}; known: {known}")
