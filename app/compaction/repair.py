@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from app.compaction.history import History
-from app.compaction.roles import is_ai
+from app.compaction.roles import is_ai, is_tool_result, tool_call_ids
 
 NO_RESULT = "The tool call was interrupted and has no result."
 
@@ -19,24 +19,26 @@ def valid_request(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     A call without a result gets an error result that says so, an orphan result is left out, a result that
     stands elsewhere is moved behind its call. Of several results of one call the newest is sent. A history in
     order comes back with the same messages, as a new list."""
-    history = History.of(messages)
-    if _is_valid(history):
+    if _is_valid(messages):
         return list(messages)
+    history = History.of(messages)
     return [sent for index in range(len(history)) for sent in _sent_at(history, index)]
 
 
-def _is_valid(history: History) -> bool:
+def _is_valid(messages: Sequence[BaseMessage]) -> bool:
     """Whether each calling message is followed at once by one result for each call, and no result stands
     elsewhere."""
-    if None in history.owners.values():
-        return False
-    answered = 0
-    for index, ids in history.calls.items():
-        results = history.results.get(index, ())
-        if results != tuple(range(index + 1, index + 1 + len(ids))) or history.unanswered(index):
+    unanswered: list[str] = []
+    for message in messages:
+        if is_tool_result(message):
+            if message.tool_call_id not in unanswered:
+                return False
+            unanswered.remove(message.tool_call_id)
+        elif unanswered:
             return False
-        answered += len(results)
-    return answered == len(history.owners)
+        elif is_ai(message):
+            unanswered.extend(tool_call_ids(message))
+    return not unanswered
 
 
 def _sent_at(history: History, index: int) -> Iterator[BaseMessage]:
