@@ -102,9 +102,12 @@ class SectionReader:
         return tuple(item for item in read if item is not None)
 
     def _agents(self, taken: set[str]) -> tuple[AgentSettings, ...]:
-        if self._document.get("agents") is not None:
-            return self._items("agents", AgentSettings)
-        return () if DEFAULT_AGENT.name in taken else (DEFAULT_AGENT,)
+        raw = self._document.get("agents")
+        if raw is None:
+            return () if DEFAULT_AGENT.name in taken else (DEFAULT_AGENT,)
+        if raw == [] and not taken:
+            self._refuse(("agents",), raw, "must hold an agent when there are no graphs")
+        return self._items("agents", AgentSettings)
 
     def _graphs(self) -> tuple[GraphSettings, ...]:
         raw = self._document.get("graphs")

@@ -82,12 +82,17 @@ class RunSettings(Section):
 
 
 class WorkspaceSettings(Section):
-    """Limits of the folder each thread's file tools work in. ``max_read_bytes`` is what one read returns."""
+    """Limits of the folder that the file tools of a thread work in.
+
+    ``max_read_bytes`` is what one call returns as text, ``max_entries`` how many lines a listing or a search has,
+    ``max_files`` how many files and folders there may be.
+    """
 
     max_file_bytes: PositiveWhole = 10 * 1024 * 1024
-    max_read_bytes: PositiveWhole = 256 * 1024
+    max_read_bytes: PositiveWhole = 32 * 1024
     max_total_bytes: PositiveWhole = 512 * 1024 * 1024
-    max_entries: PositiveWhole = 1000
+    max_entries: PositiveWhole = 500
+    max_files: PositiveWhole = 10_000
 
 
 class LoggingSettings(Section):

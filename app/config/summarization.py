@@ -39,7 +39,8 @@ class ContextSizeSettings(Section):
 
     @property
     def size(self) -> ContextSize:
-        return ContextSize(self.type, self.value)
+        """As the compaction library has it; what is whole is an int, so that people read 20, not 20.0."""
+        return ContextSize(self.type, int(self.value) if self.value.is_integer() else self.value)
 
 
 class SummarizationSettings(Section):
