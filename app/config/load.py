@@ -103,7 +103,8 @@ class _Layers:
         self.data_dir = flags.data_dir or self.data_dir
 
     def _put(self, section: str, key: str, value: Any, source: str) -> None:
-        content = self.document.get(section) or {}
+        content = self.document.get(section)
+        content = {} if content is None else content
         if value is None or not isinstance(content, dict):
             return
         self.document = {**self.document, section: {**content, key: value}}
