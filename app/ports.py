@@ -13,6 +13,25 @@ from langgraph.graph.state import CompiledStateGraph
 from app.compaction.types import Compaction, CompactionKind, Context, ContextSize, Skipped
 
 
+class ModelDescription(Protocol):
+    """A model as people may see it: no key, no address. ``reason`` says why it is not ``available``."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def display_name(self) -> str: ...
+
+    @property
+    def context_window(self) -> int | None: ...
+
+    @property
+    def available(self) -> bool: ...
+
+    @property
+    def reason(self) -> str | None: ...
+
+
 class ChatModels(Protocol):
     """The configured chat models by name."""
 
@@ -23,6 +42,10 @@ class ChatModels(Protocol):
 
     @property
     def names(self) -> tuple[str, ...]: ...
+
+    def describe(self) -> Sequence[ModelDescription]:
+        """All listed models, in order of the configuration."""
+        ...
 
     def get(self, name: str) -> BaseChatModel:
         """The model that answers. Raises InvalidInput for an unknown name, ModelUnavailable when it cannot be used."""

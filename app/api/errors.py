@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import psycopg
 from fastapi import FastAPI
@@ -27,7 +26,7 @@ from app.errors import (
     SummaryTimeout,
     ThreadkeepError,
 )
-from app.serialization import show
+from app.services.problems import validation_detail
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +46,6 @@ STATUS: Mapping[type[ThreadkeepError], int] = {
 RETRY_AFTER_S = 2
 _HTTP_CODES = {404: "not_found", 405: "method_not_allowed", 413: PayloadTooLarge.code}
 _DATABASE_GONE = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout, PoolClosed, TooManyRequests)
-_MAX_SHOWN = 3
 
 
 def status_of(error: ThreadkeepError) -> int:
@@ -69,12 +67,6 @@ def error_response(error: Exception) -> Json:
             return _answer(503, DatabaseError.code, "The database cannot be reached; try again in a moment")
         case _:
             return _answer(500, ThreadkeepError.code, "Internal error; the log has it under this request id")
-
-
-def validation_detail(errors: Sequence[Mapping[str, Any]]) -> str:
-    """One sentence that names each wrong field, what is wrong, and the value (the first few of them)."""
-    shown = "; ".join(_sentence(error) for error in errors[:_MAX_SHOWN])
-    return shown if len(errors) <= _MAX_SHOWN else f"{shown}; and {len(errors) - _MAX_SHOWN} more"
 
 
 def install(app: FastAPI) -> None:
@@ -127,25 +119,6 @@ async def _handle(request: Request, error: Exception) -> Json:
 def _answer(status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> Json:
     extra = {"Retry-After": str(RETRY_AFTER_S)} if status in (429, 503) else {}
     return Json({"detail": detail, "code": code}, status, headers={**(headers or {}), **extra})
-
-
-def _sentence(error: Mapping[str, Any]) -> str:
-    where = _path(error.get("loc", ()))
-    match error.get("type"):
-        case "missing":
-            return f"{where}: this field is required"
-        case "extra_forbidden":
-            return f"{where}: there is no such field"
-        case _:
-            problem = str(error.get("msg", "is not valid")).removeprefix("Value error, ")
-            return f"{where}: {problem}, got {show(error.get('input'))}"
-
-
-def _path(location: Sequence[str | int]) -> str:
-    text = ""
-    for part in location:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text or "request"
 
 
 def _one_line(error: Exception) -> str:

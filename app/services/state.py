@@ -8,6 +8,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.errors import InvalidUpdateError
 from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import StateSnapshot, StateUpdate
@@ -168,10 +169,17 @@ async def _snapshot(graph: Graph, thread_id: str, place: Place, subgraphs: bool 
 async def _apply(target: Graph, config: RunnableConfig, updates: list[list[StateUpdate]]) -> RunnableConfig:
     try:
         return await target.abulk_update_state(config, updates)
-    except (LookupError, ValueError, TypeError, AttributeError, NotImplementedError) as error:
+    except (
+        InvalidUpdateError,
+        LookupError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        NotImplementedError,
+    ) as error:
         # Reducers and edges of the graph run here: what they cannot handle is what the client wrote.
-        # InvalidUpdateError of LangGraph is not among them by ancestry, but by name.
-        raise InvalidInput(f"values: the graph refuses this update: {error}") from error
+        hint = "" if updates[0][0].as_node else " (as_node: name the node that this update comes from)"
+        raise InvalidInput(f"values: the graph refuses this update: {error}{hint}") from error
 
 
 def _steps(write: StateWrite) -> list[tuple[str, Mapping[str, Any] | None]]:

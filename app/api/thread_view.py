@@ -1,0 +1,48 @@
+"""The Thread object as clients see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC
+from typing import Any
+
+import orjson
+
+from app.api.extract import extract
+from app.persistence.threads import Thread
+from app.serialization import dumps
+
+
+def thread_to_json(thread: Thread, values: Any) -> dict[str, Any]:
+    """All fields. ``values`` are the live channel values, which the row does not have."""
+    changed = thread.state_updated_at
+    return {
+        "thread_id": thread.thread_id,
+        "created_at": thread.created_at.astimezone(UTC),
+        "updated_at": thread.updated_at.astimezone(UTC),
+        "state_updated_at": changed and changed.astimezone(UTC),
+        "metadata": thread.metadata,
+        "config": thread.config,
+        "context": {},
+        "status": thread.status,
+        "values": values,
+        "interrupts": thread.interrupts,
+        "error": thread.error,
+    }
+
+
+def with_choice(
+    shown: dict[str, Any], select: Sequence[str] | None, paths: Mapping[str, str] | None
+) -> dict[str, Any]:
+    """The selected fields (all when none is named), and what was asked for by path as ``extracted``."""
+    chosen = {name: shown[name] for name in select} if select else shown
+    if not paths:
+        return chosen
+    plain = orjson.loads(dumps(shown))
+    return {**chosen, "extracted": {alias: extract(plain, path) for alias, path in paths.items()}}
+
+
+def needs_values(select: Sequence[str] | None, paths: Mapping[str, str] | None) -> bool:
+    """Whether the live values are shown at all; reading them is what a search costs."""
+    wanted = not select or "values" in select
+    return wanted or any(path.startswith("values") for path in (paths or {}).values())

@@ -1,0 +1,94 @@
+"""What clients may not forge (rule H3): the marks by which Threadkeep knows its own messages and channels."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Container, Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import BaseMessage, RemoveMessage
+
+from app.errors import InvalidInput
+from app.services.messages import read_messages
+
+FLAGS = frozenset(
+    {
+        "hide_from_ui",
+        "dynamic_context_reminder",
+        "reminder_date",
+        "durable_context_data",
+        "skill_context_entry",
+    }
+)
+SUMMARY_NAME = "summary"
+SUFFIXES = ("__user", "__memory")
+CONTROL_CHANNELS = frozenset({"summary_text", "delegations", "skill_context", "compaction"})
+
+_NAMESPACE = uuid.UUID("5a4f2c59-5c43-4f9b-9d0b-0f3f1d9a1c11")
+
+
+def read_values(values: Mapping[str, Any], known_ids: Container[str], where: str) -> dict[str, Any]:
+    """The channel values that a client may write: messages read and cleaned, flags taken off everything else.
+
+    ``known_ids`` are the message ids the thread has already; ``where`` is the path of ``values``. Raises
+    InvalidInput for a control channel and for messages that are none.
+    """
+    refuse_control_channels(values, where)
+    return {
+        name: clean_messages(read_messages(value, f"{where}.{name}"), known_ids)
+        if name == "messages"
+        else strip_flags(value)
+        for name, value in values.items()
+    }
+
+
+def refuse_control_channels(values: Mapping[str, Any], where: str) -> None:
+    """Raises InvalidInput when ``values`` names a channel that only Threadkeep writes."""
+    for name in values:
+        if name in CONTROL_CHANNELS:
+            raise InvalidInput(f"{where}.{name}: only the service itself writes this channel")
+
+
+def clean_messages(messages: Sequence[BaseMessage], known_ids: Container[str]) -> list[BaseMessage]:
+    """The messages without flags, without the name of a summary, and without our id suffixes.
+
+    A suffix stays where the thread already has that id, so that editing and sending back what was read works.
+    """
+    taken = {message.id for message in messages}
+    return [_clean(message, known_ids, taken) for message in messages]
+
+
+def strip_flags(value: Any) -> Any:
+    """JSON data without our flags, at any depth. For what is not messages but may hold some (resume values)."""
+    if isinstance(value, dict):
+        return {name: strip_flags(item) for name, item in value.items() if name not in FLAGS}
+    if isinstance(value, list):
+        return [strip_flags(item) for item in value]
+    return value
+
+
+def _clean(message: BaseMessage, known_ids: Container[str], taken: set[str | None]) -> BaseMessage:
+    if isinstance(message, RemoveMessage):
+        return message
+    changes: dict[str, Any] = {
+        name: {key: item for key, item in value.items() if key not in FLAGS}
+        for name in ("additional_kwargs", "response_metadata", "artifact")
+        if isinstance(value := getattr(message, name, None), dict) and not FLAGS.isdisjoint(value)
+    }
+    if message.name == SUMMARY_NAME:
+        changes["name"] = None
+    if message.id and message.id not in known_ids and message.id.endswith(SUFFIXES):
+        changes["id"] = _plain_id(message.id, known_ids, taken)
+    return message.model_copy(update=changes) if changes else message
+
+
+def _plain_id(message_id: str, known_ids: Container[str], taken: set[str | None]) -> str:
+    plain = message_id
+    while plain.endswith(SUFFIXES):
+        plain = plain.removesuffix(SUFFIXES[0]).removesuffix(SUFFIXES[1])
+    if plain and plain not in known_ids and plain not in taken:
+        taken.add(plain)
+        return plain
+    # Another message has the plain id and would be replaced. Always the same new id, so that a repeated
+    # import repeats nothing.
+    return str(uuid.uuid5(_NAMESPACE, message_id))
