@@ -71,11 +71,10 @@ async def list_compactions(
 
 
 @router.get("/compactions/{compaction_id}")
-async def get_compaction(
-    thread_id: ThreadId, compaction_id: str, owner: Owner, injected: Injected
-) -> Json:
+async def get_compaction(thread_id: ThreadId, compaction_id: str, owner: Owner, injected: Injected) -> Json:
     """One record with its summary and the messages that the summary replaced."""
     checked = check_uuid(compaction_id, where="path.compaction_id")
     record, removed = await injected.compactions.record(owner, thread_id, checked)
-    return Json({**record_to_json(record, whole=True), "removed_messages": [orjson.loads(text) for text in removed]})
-
+    return Json(
+        {**record_to_json(record, whole=True), "removed_messages": [orjson.loads(text) for text in removed]}
+    )
