@@ -87,14 +87,16 @@ class Excerpts:
 
     def folded_into(self, so_far: dict[str, list[str]]) -> dict[str, list[str]]:
         """The points of the summary so far and of what was read, by section, each once."""
-        kept_state = [p for p in so_far["State of the work"] if not p.startswith(_STATE_OPENINGS)]
+        state = list(self._state())
+        replaced = tuple(opening for opening in _STATE_OPENINGS if any(p.startswith(opening) for p in state))
+        kept_state = [p for p in so_far["State of the work"] if not (replaced and p.startswith(replaced))]
         names = [name for name, _ in self._artifacts.most_common(_MOST_ARTIFACTS)]
         return {
             "Intent": _once([*so_far["Intent"], *self._first_request, *self._requests]),
             "Constraints": _once([*so_far["Constraints"], *self._rules]),
             "Decisions": _once([*so_far["Decisions"], *self._reasons]),
             "Artifacts": _once([*so_far["Artifacts"], *names]),
-            "State of the work": _once([*kept_state, *self._state()]),
+            "State of the work": _once([*kept_state, *state]),
             "Open questions": _once(self._questions or so_far["Open questions"]),
         }
 
