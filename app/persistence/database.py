@@ -19,7 +19,15 @@ from app.errors import DatabaseError
 
 Pool = AsyncConnectionPool[AsyncConnection[DictRow]]
 
-_CONNECT_TIMEOUT_SECONDS = 10
+# Used where the URL does not say otherwise. Times in seconds: without them a host that went away without a word
+# holds its callers for hours.
+_OPTIONS = {
+    "application_name": "threadkeep",
+    "connect_timeout": "10",
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+}
 _FORM = (
     "postgresql://user:password@host:port/database"
     " (write @ : / ? # and % in a user name or password as %40 %3A %2F %3F %23 %25)"
@@ -64,16 +72,7 @@ async def open_database(url: str, *, min_size: int = 2, max_size: int = 20) -> A
         min_size=min(min_size, max_size),
         max_size=max_size,
         check=_refuse_closed,
-        kwargs={
-            "autocommit": True,
-            "prepare_threshold": 0,
-            "row_factory": dict_row,
-            "connect_timeout": _CONNECT_TIMEOUT_SECONDS,
-            "application_name": "threadkeep",
-            "keepalives_idle": 30,
-            "keepalives_interval": 10,
-            "keepalives_count": 3,
-        },
+        kwargs={"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row, **_options(url)},
     )
     try:
         await pool.open(wait=True, timeout=30)
@@ -90,13 +89,7 @@ async def connect(url: str) -> AsyncConnection[DictRow]:
     """Open one connection (autocommit, rows as dicts). Raises DatabaseError as ``open_database`` does."""
     label = describe_url(url)
     try:
-        return await AsyncConnection.connect(
-            url,
-            autocommit=True,
-            row_factory=dict_row,
-            connect_timeout=_CONNECT_TIMEOUT_SECONDS,
-            application_name="threadkeep",
-        )
+        return await AsyncConnection.connect(url, autocommit=True, row_factory=dict_row, **_options(url))
     except psycopg.Error as error:
         raise DatabaseError(f"Cannot connect to {label}: {_one_line(error, _parse(url))}") from None
 
@@ -110,6 +103,11 @@ async def _refuse_closed(connection: AsyncConnection[DictRow]) -> None:
         await AsyncConnectionPool.check_connection(connection)
 
 
+def _options(url: str) -> dict[str, Any]:
+    given = _parse(url)
+    return {name: value for name, value in _OPTIONS.items() if name not in given}
+
+
 def _parse(url: str) -> dict[str, Any]:
     # libpq quotes what it cannot parse, and that may be a piece of the password: its text is not shown.
     try:
@@ -117,7 +115,12 @@ def _parse(url: str) -> dict[str, Any]:
     except psycopg.Error:
         raise DatabaseError(f"The database URL is not valid; it has the form {_FORM}") from None
     host, port, name = (str(parts.get(key) or "") for key in ("host", "port", "dbname"))
-    if not (host.startswith("/") or _HOST.fullmatch(host)) or re.search(r"[^\d,]", port) or "@" in name:
+    if (
+        not parts
+        or not (host.startswith("/") or _HOST.fullmatch(host))
+        or re.search(r"[^\d,]", port)
+        or "@" in name
+    ):
         raise DatabaseError(
             f"The host, port or database of the database URL is not valid; it has the form {_FORM}"
         )
