@@ -118,7 +118,7 @@ def _result(message: ToolMessage) -> str:
 
 def _counts(messages: Sequence[BaseMessage]) -> str:
     seen = Counter(_kind(message) for message in messages if not is_system(message))
-    kinds = ("from you", "from me", "tool results", "added by the application")
+    kinds = ("from you", "from me", "from tools", "added by the application")
     listed = ", ".join(f"{seen[kind]} {kind}" for kind in kinds if seen[kind])
     total = seen.total()
     return f"I see {total} message{'' if total == 1 else 's'} ({listed})."
@@ -128,7 +128,7 @@ def _kind(message: BaseMessage) -> str:
     if is_ai(message):
         return "from me"
     if is_tool_result(message):
-        return "tool results"
+        return "from tools"
     return "from you" if is_real_user_message(message) else "added by the application"
 
 
