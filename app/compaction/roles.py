@@ -24,8 +24,9 @@ _AI_TYPES = frozenset({"ai", "AIMessageChunk"})
 _HUMAN_TYPES = frozenset({"human", "HumanMessageChunk"})
 _SYSTEM_TYPES = frozenset({"system", "SystemMessageChunk"})
 _TOOL_TYPES = frozenset({"tool", "ToolMessageChunk"})
-_REASONING_BLOCKS = frozenset({"reasoning", "thinking", "redacted_thinking"})
-_CALL_BLOCKS = frozenset({"tool_use", "tool_call"})
+# Tuples, since the type of an imported block may be anything, also something that cannot be hashed.
+_REASONING_BLOCKS = ("reasoning", "thinking", "redacted_thinking")
+_CALL_BLOCKS = ("tool_use", "tool_call")
 
 
 def is_ai(message: BaseMessage) -> TypeGuard[AIMessage]:
@@ -87,7 +88,7 @@ def tool_call_ids(message: BaseMessage) -> tuple[str, ...]:
     if not is_ai(message):
         return ()
     calls: Sequence[Any] = [*message.tool_calls, *message.invalid_tool_calls] or _raw_calls(message)
-    return tuple(call["id"] for call in calls if call.get("id"))
+    return tuple(call["id"] for call in calls if call.get("id") and isinstance(call["id"], str))
 
 
 def _raw_calls(message: AIMessage) -> list[dict[str, Any]]:

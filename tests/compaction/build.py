@@ -44,7 +44,7 @@ def memory(base: str, text: str = "likes tea") -> HumanMessage:
 
 def ai(text: Any = "answer", *call_ids: str, tool: str = "read", **fields: Any) -> AIMessage:
     calls = [{"name": tool, "args": {"path": f"/{call_id}"}, "id": call_id} for call_id in call_ids]
-    return AIMessage(content=text, tool_calls=calls, **{"id": new_id(), **fields})
+    return AIMessage(content=text, **{"id": new_id(), "tool_calls": calls, **fields})
 
 
 def result(call_id: str, text: Any = "result", **fields: Any) -> ToolMessage:

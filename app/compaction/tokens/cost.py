@@ -88,7 +88,7 @@ def _block_tokens(block: Any, has_calls: bool, text: TextTokens) -> int:
         return text(block)
     if not isinstance(block, Mapping):
         return text(as_json(block))
-    kind = block.get("type")
+    kind = str(block.get("type"))  # imported histories hold blocks of any shape
     if kind in _TEXT and isinstance(block.get("text"), str):
         return text(block["text"])
     if kind in _CALLS and has_calls:
@@ -98,7 +98,7 @@ def _block_tokens(block: Any, has_calls: bool, text: TextTokens) -> int:
     return _media_tokens(block, kind, text)
 
 
-def _media_tokens(block: Mapping[str, Any], kind: Any, text: TextTokens) -> int:
+def _media_tokens(block: Mapping[str, Any], kind: str, text: TextTokens) -> int:
     if kind in _IMAGES or "image" in block:
         return image_tokens(block)
     if kind in _FILES and not isinstance(block.get("text"), str):
