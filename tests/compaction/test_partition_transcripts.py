@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from langchain_core.messages import BaseMessage, convert_to_messages
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from app.compaction.partition import partition
 from app.compaction.repair import valid_request
@@ -18,13 +18,16 @@ from tests.compaction.build import resolved
 _BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data" / "transcripts"
 FILES = sorted(Path(os.environ.get("THREADKEEP_TRANSCRIPTS", _BESIDE)).glob("*.json"))
 
+CLASSES = {"human": HumanMessage, "ai": AIMessage, "tool": ToolMessage, "system": SystemMessage}
+
 
 def load(path: Path) -> list[BaseMessage]:
-    rows = json.loads(path.read_text())["messages"]
-    fields = ("type", "content", "id", "tool_calls", "tool_call_id", "name", "usage_metadata", "status")
-    known = [{key: row[key] for key in fields if row.get(key) is not None} for row in rows]
-    messages = convert_to_messages(known)
-    return [m.model_copy(update={"id": m.id or f"n{n}"}) for n, m in enumerate(messages)]
+    fields = ("content", "id", "tool_calls", "tool_call_id", "name", "usage_metadata", "status")
+    messages = []
+    for number, row in enumerate(json.loads(path.read_text())["messages"]):
+        known = {key: row[key] for key in fields if row.get(key) is not None}
+        messages.append(CLASSES[row["type"]](**{"id": f"n{number}", **known}))
+    return messages
 
 
 @pytest.mark.skipif(not FILES, reason="no transcripts here")
