@@ -138,3 +138,9 @@ class RunFailed(ThreadkeepError):
     """A run ended with an error that is reported to its clients."""
 
     code = "run_failed"
+
+
+class WorkspaceError(ThreadkeepError):
+    """A file operation is refused or failed. The text is for the model and says nothing of the host."""
+
+    code = "workspace_error"
