@@ -46,7 +46,9 @@ _REASONING_TAG = re.compile(
     r"(?<!`)<(/?)(?:think|thinking|thought|reasoning|reflection)>(?!`)", re.IGNORECASE
 )
 
-_GRAM = 8
+# Long enough that two lines of a list, alike but for a number or a name, do not count as repetition.
+_GRAM = 40
+_LAST_CHARS = 1000
 _MIN_LOOP_CHARS = 120
 _MIN_DISTINCT = 0.15
 _SHINGLE = 40
@@ -121,9 +123,9 @@ def _by_text(text: str) -> Refused | None:
 
 
 def _is_loop(text: str) -> bool:
-    """Whether the text, or its last half, goes round in circles: few of its n-grams are distinct."""
+    """Whether the text, or its end, goes round in circles: few of its n-grams are distinct."""
     flat = " ".join(text.split())
-    return _goes_round(flat) or _goes_round(flat[len(flat) // 2 :])
+    return any(map(_goes_round, (flat, flat[len(flat) // 2 :], flat[-_LAST_CHARS:])))
 
 
 def _goes_round(text: str) -> bool:
