@@ -72,7 +72,8 @@ async def open_database(url: str, *, min_size: int = 2, max_size: int = 20) -> A
         min_size=min(min_size, max_size),
         max_size=max_size,
         check=_refuse_closed,
-        kwargs={"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row, **_options(url)},
+        configure=_autocommit,
+        kwargs={"prepare_threshold": 0, "row_factory": dict_row, **_options(url)},
     )
     try:
         await pool.open(wait=True, timeout=30)
@@ -83,6 +84,11 @@ async def open_database(url: str, *, min_size: int = 2, max_size: int = 20) -> A
         yield Database(pool, label, url)
     finally:
         await pool.close()
+
+
+async def _autocommit(connection: AsyncConnection[DictRow]) -> None:
+    # Not among the connection arguments: procrastinate opens its listener with those and its own autocommit.
+    await connection.set_autocommit(True)
 
 
 async def connect(url: str) -> AsyncConnection[DictRow]:
