@@ -6,11 +6,13 @@ import asyncio
 import json
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl
 
 import orjson
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.errors import error_response
@@ -20,8 +22,10 @@ from app.services.problems import path_text
 MAX_DEPTH = 200
 # A body of this size takes a few milliseconds to check, which other requests would have to wait for.
 _CHECK_IN_THREAD_BYTES = 256 * 1024
-# What is still read of a body that was refused, so that its sender gets round to reading the answer.
-_DRAINED_BYTES = 1024 * 1024
+# A sender that does not read before it has sent everything would see nothing but a connection reset, so the
+# rest of a body that was refused is still taken off its hands, up to here.
+_DRAINED_BYTES = 64 * 1024 * 1024
+_DRAINED_SECONDS = 3.0
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 _NOT_JSON = ("multipart/", "application/octet-stream")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -48,10 +52,7 @@ class BodyChecks:
             _check_address(scope)
             body = None if scope["method"] in _WITHOUT_BODY else await self._checked_body(scope, receive)
         except PayloadTooLarge as error:
-            response = error_response(error)
-            response.headers["Connection"] = "close"
-            await response(scope, receive, send)
-            await _drain(receive)
+            await _refuse_unread(error_response(error), receive, send)
             return
         except ThreadkeepError as error:
             await error_response(error)(scope, receive, send)
@@ -194,6 +195,18 @@ def _with_body(scope: Scope, receive: Receive, body: bytes | None) -> tuple[Scop
         return {"type": "http.request", "body": body, "more_body": False}
 
     return scope, replay
+
+
+async def _refuse_unread(response: Response, receive: Receive, send: Send) -> None:
+    """Answer at once, and close the connection only after the sender had time to read the answer."""
+    response.headers["Connection"] = "close"
+    await send(
+        {"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers}
+    )
+    await send({"type": "http.response.body", "body": response.body, "more_body": True})
+    with suppress(TimeoutError):
+        await asyncio.wait_for(_drain(receive), _DRAINED_SECONDS)
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _drain(receive: Receive) -> None:

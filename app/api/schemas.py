@@ -118,6 +118,10 @@ class CheckpointBody(Body):
         return Place(self.checkpoint_id, self.checkpoint_ns or "", self.checkpoint_map)
 
 
+class BeforeBody(CheckpointBody):
+    checkpoint_id: Id
+
+
 class SuperstepUpdateBody(Body):
     values: Annotated[Any, AfterValidator(_object_or_objects)] = None
     command: JsonObject | None = None
@@ -190,7 +194,7 @@ class StatePatch(Body):
 
 class HistoryBody(Body):
     limit: PageSize = 10
-    before: Annotated[CheckpointBody | None, BeforeValidator(_before)] = None
+    before: Annotated[BeforeBody | None, BeforeValidator(_before)] = None
     metadata: JsonObject | None = None
     checkpoint: CheckpointBody | None = None
     select: list[StateField] | None = None

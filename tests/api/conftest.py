@@ -7,9 +7,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+import pytest_asyncio
 from langgraph_sdk.client import LangGraphClient
 
 from tests.support.gateway import Gateway, serving
+from tests.support.postgres import clone
 
 MAX_BODY_BYTES = 4_000_000
 
@@ -30,4 +32,24 @@ def client(idle_gateway: Gateway) -> LangGraphClient:
 @pytest.fixture
 async def http(idle_gateway: Gateway) -> AsyncIterator[httpx.AsyncClient]:
     async with idle_gateway.http() as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_gateway(
+    tmp_path_factory: pytest.TempPathFactory, database_template: str
+) -> AsyncIterator[Gateway]:
+    """One for a whole module of tests that leave nothing behind which another would see."""
+    folder = tmp_path_factory.mktemp("gateway")
+    sections = {"server": {"max_body_bytes": MAX_BODY_BYTES}}
+    async with (
+        clone(database_template) as database_url,
+        serving(folder, database_url, sections, work=False) as served,
+    ):
+        yield served
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_http(shared_gateway: Gateway) -> AsyncIterator[httpx.AsyncClient]:
+    async with shared_gateway.http() as opened:
         yield opened

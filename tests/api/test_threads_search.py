@@ -94,31 +94,3 @@ async def test_parts_of_a_thread_can_be_extracted_by_path(client: LangGraphClien
     )
     assert found["extracted"] == {"last": "two", "second": 2, "none": None, "odd": None}
     assert found.keys() == {"thread_id", "extracted"}
-
-
-@pytest.mark.parametrize(
-    ("body", "problem"),
-    [
-        ({"limit": 0}, "body.limit: Input should be greater than or equal to 1, got 0"),
-        ({"limit": 1001}, "body.limit: Input should be less than or equal to 1000, got 1001"),
-        ({"limit": "5"}, 'body.limit: Input should be a valid integer, got "5"'),
-        ({"limit": True}, "body.limit: Input should be a valid integer, got true"),
-        ({"offset": -1}, "body.offset: Input should be greater than or equal to 0, got -1"),
-        ({"offset": 10**12}, "body.offset: Input should be less than or equal to"),
-        ({"status": "sleepy"}, "body.status: Input should be 'idle', 'busy', 'interrupted' or 'error'"),
-        ({"sort_by": "mood"}, "body.sort_by: Input should be"),
-        ({"metadata": [1]}, "body.metadata: Input should be a valid dictionary, got [1]"),
-        ({"ids": ["abc"]}, 'body.ids[0]: must be a UUID, got "abc"'),
-        ({"select": ["mood"]}, "body.select[0]: Input should be"),
-        ({"extract": {"a": "values..b"}}, "body.extract.a: must be a path like"),
-        ({"extract": {str(n): "a" for n in range(11)}}, "body.extract: Dictionary should have at most 10"),
-        ({"mood": 1}, "body.mood: there is no such field"),
-    ],
-)
-async def test_a_wrong_search_is_refused_by_its_field(
-    http: httpx.AsyncClient, body: dict[str, Any], problem: str
-) -> None:
-    response = await http.post("/threads/search", json=body)
-    assert response.status_code == 422
-    assert response.json()["code"] == "invalid_request"
-    assert problem in response.json()["detail"]
