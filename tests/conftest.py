@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.persistence.database import Database, open_database
+from tests.support.gateway import Gateway, serving
 from tests.support.postgres import clone, template_database
 
 _TEMPLATE = pytest.StashKey[str]()
@@ -54,3 +56,10 @@ async def database(database_url: str) -> AsyncIterator[Database]:
     """An open pool on this test's own database."""
     async with open_database(database_url, min_size=1, max_size=10) as opened:
         yield opened
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path, database_url: str) -> AsyncIterator[Gateway]:
+    """The whole service with the demo model, on this test's own database, behind a real HTTP server."""
+    async with serving(tmp_path, database_url) as served:
+        yield served

@@ -22,12 +22,14 @@ RECURSION_LIMIT_MAX = 10_000
 def _listed(value: Any) -> Any:
     """One mode, a list, a repeated key or a JSON array: all are a list."""
     match value:
-        case None:
+        case None | "":
             return []
         case str() if value.startswith("["):
             return _json_or_same(value)
         case str():
             return [value]
+        case [""]:
+            return []
         case [str() as only] if only.startswith("["):
             return _json_or_same(only)
         case _:

@@ -68,7 +68,10 @@ class RunQueue:
         """Queue a run inside the caller's transaction, to be started no sooner than in ``delay_s`` seconds. Returns
         the job id."""
         later: TimeDeltaParams | None = {"milliseconds": int(delay_s * 1000)} if delay_s else None
-        configured = self._task.configure(lock=thread_id, connection=connection, schedule_in=later)
+        # Runs that wait for their time do not hold up those that come meanwhile.
+        configured = self._task.configure(
+            lock=thread_id, connection=connection, schedule_in=later, priority=-1 if later else 0
+        )
         return await configured.defer_async(run_id=run_id)
 
     async def abort(self, job_id: int) -> None:

@@ -40,6 +40,7 @@ async def migrate(database: Database, *, lock_timeout: float = 120.0) -> None:
             await AsyncPostgresSaver(connection).setup()
             await AsyncPostgresStore(connection).setup()
             await _upgrade_queue(connection)
+            await _wake_waiting_jobs(connection)
     except psycopg.Error as error:
         reason = str(error).splitlines() or [type(error).__name__]
         raise DatabaseError(f"Cannot prepare {database.label}: {reason[0]}") from error
@@ -116,6 +117,16 @@ async def _upgrade_queue(connection: AsyncConnection[DictRow]) -> None:
         await _apply(connection, known[name], [name])
 
 
+async def _wake_waiting_jobs(connection: AsyncConnection[DictRow]) -> None:
+    """Procrastinate announces jobs that are inserted, not those whose lock becomes free or that are put back: they
+    would wait for the next poll, seconds later. A trigger of ours announces them too."""
+    cursor = await connection.execute("SELECT to_regproc('threadkeep_wake_waiting_job') IS NULL AS missing")
+    row = await cursor.fetchone()
+    if row is not None and row["missing"]:
+        async with connection.transaction():
+            await connection.execute(_WAKE_WAITING_JOBS.encode(), prepare=False)
+
+
 def _queue_migrations() -> dict[str, str]:
     folder = resources.files("procrastinate.sql") / "migrations"
     files = [file for file in folder.iterdir() if file.name.endswith(".sql")]
@@ -127,3 +138,22 @@ async def _apply(connection: AsyncConnection[DictRow], sql: str, names: list[str
         # Prepared statements hold one command each.
         await connection.execute(sql.encode(), prepare=False)
         await connection.execute("INSERT INTO queue_migrations (name) SELECT unnest(%s::text[])", (names,))
+
+
+_WAKE_WAITING_JOBS = """
+CREATE FUNCTION threadkeep_wake_waiting_job() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT 1 FROM procrastinate_jobs WHERE lock = OLD.lock AND status = 'todo') THEN
+        PERFORM pg_notify(
+            'procrastinate_queue_v1#' || OLD.queue_name,
+            json_build_object('type', 'job_inserted', 'job_id', OLD.id)::text);
+    END IF;
+    RETURN NULL;
+END;
+$$;
+CREATE TRIGGER threadkeep_lock_is_free AFTER DELETE ON procrastinate_jobs
+    FOR EACH ROW EXECUTE FUNCTION threadkeep_wake_waiting_job();
+CREATE TRIGGER threadkeep_job_is_back AFTER UPDATE OF status ON procrastinate_jobs
+    FOR EACH ROW WHEN (OLD.status = 'doing' AND NEW.status <> 'doing')
+    EXECUTE FUNCTION threadkeep_wake_waiting_job();
+"""

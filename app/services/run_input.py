@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from app.errors import InvalidInput
+from app.errors import InvalidInput, NotFound
 from app.ports import Graphs
 from app.services.run_request import RunRequest
 from app.services.sanitize import SUFFIXES, read_values, strip_flags
@@ -22,6 +22,7 @@ class RunInputs:
     async def clean(self, thread_id: str, graph_name: str, request: RunRequest) -> RunRequest:
         """The request with message objects in the place of whatever form the client sent. Raises InvalidInput."""
         graph = self._graphs.for_state(graph_name)
+        await _check_checkpoint(graph, thread_id, request.checkpoint)
         cleaned = replace(request, input=await self._values(graph, thread_id, request.input, "input"))
         if request.command is None:
             return cleaned
@@ -49,6 +50,15 @@ class RunInputs:
         if not any(isinstance(item, str) and item.endswith(SUFFIXES) for item in ids):
             return frozenset()
         return message_ids(await graph.aget_state(HEAD.config(thread_id)))
+
+
+async def _check_checkpoint(graph: Graph, thread_id: str, checkpoint: Mapping[str, Any] | None) -> None:
+    """A run that starts at a checkpoint which does not exist would silently start from nothing."""
+    if not checkpoint or checkpoint.get("checkpoint_ns"):
+        return
+    found = await graph.aget_state({"configurable": {"thread_id": thread_id, "checkpoint_ns": "", **checkpoint}})
+    if found.created_at is None:
+        raise NotFound(f"Thread {thread_id} has no checkpoint {checkpoint.get('checkpoint_id')}")
 
 
 def _check_goto(graph: Graph, goto: Any) -> None:

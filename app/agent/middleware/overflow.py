@@ -11,7 +11,7 @@ from langchain_core.messages import RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command
 
-from app.agent.middleware.job import job_for
+from app.agent.job import job_for
 from app.agent.state import FullState, compaction_update
 from app.errors import ContextOverflow
 from app.ports import AgentSpec, CompactionJob, Compactor, Prepared

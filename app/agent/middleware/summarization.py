@@ -7,7 +7,7 @@ from typing import Any
 from langchain.agents.middleware import AgentMiddleware
 from langgraph.runtime import Runtime
 
-from app.agent.middleware.job import job_for
+from app.agent.job import job_for
 from app.agent.state import FullState, compaction_update
 from app.ports import AgentSpec, Compactor
 

@@ -33,10 +33,14 @@ class Account:
             return os.access(folder, os.X_OK)
         # Asked of the kernel by trying: access lists and mount options make mode bits tell half the truth.
         command = ["/bin/sh", "-c", 'cd -- "$1"', "sh", str(folder)]
-        return (
-            subprocess.run(command, cwd="/", stderr=subprocess.DEVNULL, check=False, **self.popen).returncode
-            == 0
-        )
+        try:
+            done = subprocess.run(command, cwd="/", stderr=subprocess.DEVNULL, check=False, **self.popen)
+        except OSError as error:
+            raise DatabaseError(
+                f"PostgreSQL does not run as root, and this root may not run it as another user ({error.strerror}); "
+                "start Threadkeep as a normal user or set DATABASE_URL"
+            ) from None
+        return done.returncode == 0
 
     def own(self, path: Path) -> None:
         """Make this account the owner of ``path``."""
