@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -111,13 +112,17 @@ def test_two_first_starts_at_once_install_once(checkout: Path) -> None:
 
 def test_an_interrupted_install_is_not_taken_for_a_complete_one(checkout: Path) -> None:
     interrupted = subprocess.Popen(
-        [checkout / "run"], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [checkout / "run"],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
     )
     python = checkout / ".venv" / "bin" / "python"
     deadline = time.monotonic() + 60
     while not python.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
-    interrupted.kill()
+    os.killpg(interrupted.pid, signal.SIGKILL)
     interrupted.communicate()
     assert python.exists()
     after = run(checkout / "run")

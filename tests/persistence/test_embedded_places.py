@@ -91,6 +91,17 @@ async def test_root_finds_another_place_when_the_account_of_the_server_cannot_en
 
 
 @needs_root
+async def test_a_root_without_the_right_to_be_somebody_else_is_one_clear_line(
+    users: ServerUsers, parent: Path
+) -> None:
+    refusal = await users.refusal(parent / "data", ["setpriv", "--bounding-set=-setuid,-setgid"])
+    assert refusal == (
+        "PostgreSQL does not run as root, and this root may not run it as another user (Operation not permitted); "
+        "start Threadkeep as a normal user or set DATABASE_URL\n"
+    )
+
+
+@needs_root
 async def test_a_folder_without_permission_is_one_clear_line(users: ServerUsers, parent: Path) -> None:
     assert await users.refusal(parent / "data", as_nobody()) == (
         f"Cannot use the data folder {parent}/data: Permission denied ({parent}/data)\n"
