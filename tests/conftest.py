@@ -13,6 +13,8 @@ from app.persistence.database import Database, open_database
 from tests.support.gateway import Gateway, serving
 from tests.support.postgres import clone, template_database
 
+pytest_plugins = ["tests.support.provider"]
+
 _TEMPLATE = pytest.StashKey[str]()
 _CLEANUP = pytest.StashKey[ExitStack]()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,7 @@ from langchain_openai import ChatOpenAI
 from app.agent.tools.files import file_tools
 from app.agent.tools.workspace import WorkspaceLimits, Workspaces
 from tests.support.answers import Reply
-from tests.support.provider import Provider, running_provider
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with running_provider() as running:
-        yield running
+from tests.support.provider import Provider
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -19,12 +18,6 @@ from tests.support.answers import Fail, HalfStream, Hang, Reply, Request
 from tests.support.overflow_shapes import OVERFLOWS
 from tests.support.provider import Provider, running_provider
 from tests.support.scenarios import FAILURES, OVERFLOW_SCENARIOS, REPLIES, SCENARIOS, Scenario
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with running_provider() as running:
-        yield running
 
 
 def model(provider: Provider, **options: Any) -> ChatOpenAI:
