@@ -134,10 +134,10 @@ class DatabaseError(ThreadkeepError):
     code = "database_unavailable"
 
 
-class RunFailed(ThreadkeepError):
-    """A run ended with an error that is reported to its clients."""
+class RunTimeout(ThreadkeepError):
+    """A run took longer than ``runs.timeout_s``."""
 
-    code = "run_failed"
+    code = "run_timeout"
 
 
 class WorkspaceError(ThreadkeepError):

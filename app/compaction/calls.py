@@ -144,8 +144,7 @@ class Writer:
 
     def _call(self, summary: str | None, at: Position, calls_after: int) -> _Call:
         count, existing = self._task.count, self._existing(summary)
-        reserve = min(self._task.max_tokens, self._budget // 2)
-        room = Room(self._budget - count(existing), calls_after, self._budget - reserve)
+        room = Room(self._budget - count(existing), calls_after, self._budget)
         portion = self._task.reader.portion(at, room)
         prompt = summary_prompt(
             self._task.policy.summary_prompt,

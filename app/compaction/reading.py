@@ -42,15 +42,14 @@ class Portion:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Tokens for messages: in this call, and in each of the calls that may follow."""
+    """Tokens for messages in this call, the calls that may follow, and the most that each of those may read.
+
+    How much the later ones have depends on summaries that are not written yet; the best guess is ``now``.
+    """
 
     now: int
     calls_after: int
-    each_after: int
-
-    @property
-    def later(self) -> int:
-        return self.calls_after * self.each_after
+    most_after: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +94,9 @@ class Reader:
         """The next portion. Messages are shortened only when they do not fit into this and the later calls;
         the last call goes through all that is left. Source: rule D1."""
         sizes = self._sizes(at)
-        total = room.now + room.later
-        shares = _Shares(None)
-        if sum(sizes) > total:
-            total = room.now + int(room.later * _FILLED)
-            shares = self._shares(sizes, total)
-        portion = self._fill(at, room, shares)
+        fits = sum(sizes) <= room.now + room.calls_after * room.most_after
+        total = int(room.now * (1 + room.calls_after * _FILLED))
+        portion = self._fill(at, room, _Shares(None) if fits else self._shares(sizes, total))
         while not room.calls_after and not self.finished(portion.after) and total > 1:
             total = min(total - 1, int(total * _SHRINK))
             portion = self._fill(at, room, self._shares(sizes, total))
@@ -127,7 +123,7 @@ class Reader:
         left = room.now
         while not self.finished(at):
             excerpt, after = self._next(at, shares)
-            used = self._count(excerpt.text)
+            used = self._count(f"{excerpt.text}\n")
             if used > left:
                 last, at = self._at_the_end(excerpt, at, after, left, room, bool(parts))
                 return Portion("\n".join(parts + last), at)
@@ -163,6 +159,6 @@ class Reader:
     def _can_wait(self, excerpt: Excerpt, at: Position, room: Room) -> bool:
         """Whether the later calls have the room to read an entry in one piece."""
         if excerpt.omitted:
-            return self._count(excerpt.text) <= room.each_after * _SMALL
-        fits = self._count(excerpt.text) <= room.each_after
-        return fits and sum(self._sizes(at)) <= room.later * _FILLED
+            return self._count(excerpt.text) <= room.now * _SMALL
+        fits = self._count(excerpt.text) <= room.now
+        return fits and sum(self._sizes(at)) <= room.now * room.calls_after * _FILLED

@@ -2,8 +2,8 @@
 
 A commit has two halves that cannot share a transaction: the archive (ours) and the state write (the checkpointer's).
 The archive and the record go first, the record as ``committing``; the checkpointer reports the stored checkpoint and
-the record becomes ``committed``. A process killed in between leaves a ``committing`` record, which ``settle`` decides later
-from the checkpoint metadata: nothing is lost and nothing counts twice (rule F1).
+the record becomes ``committed``. A process killed in between leaves a ``committing`` record, which ``settle`` decides
+later from the checkpoint metadata: nothing is lost and nothing counts twice (rule F1).
 """
 
 from __future__ import annotations

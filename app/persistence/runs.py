@@ -22,8 +22,8 @@ ACTIVE: tuple[RunStatus, ...] = ("pending", "running")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One execution of a graph on a thread. ``kwargs`` is the request it was started with;
-    ``attempt`` counts the workers that took it up and fences off those that lost it."""
+    """One execution of a graph on a thread. ``kwargs`` is the request it was started with; ``attempt`` counts the
+    workers that took it up and fences off those that lost it; ``handed_back`` counts those that drained."""
 
     run_id: str
     thread_id: str
@@ -33,11 +33,17 @@ class Run:
     metadata: Mapping[str, Any]
     multitask_strategy: str
     attempt: int
+    handed_back: int
     job_id: int | None
     cancel_action: CancelAction | None
     error: Mapping[str, Any] | None
     created_at: datetime
     updated_at: datetime
+
+    @property
+    def lost(self) -> int:
+        """Workers that took the run up and were never heard of again, when another one takes it up now."""
+        return self.attempt - self.handed_back - 1
 
     @property
     def active(self) -> bool:
@@ -105,7 +111,7 @@ class RunStore:
 
     @asynccontextmanager
     async def admission(self, thread_id: str, owner: str, *, create: bool) -> AsyncIterator[Admission | None]:
-        """Lock the thread for one transaction. None when it is being deleted, or does not exist and ``create`` is false."""
+        """Lock the thread for one transaction. None when it is being deleted, or is missing and not to be made."""
         async with self._pool.connection() as conn, conn.transaction():
             if create:
                 await conn.execute(
@@ -159,7 +165,7 @@ class RunStore:
     async def hand_back(self, run_id: str, attempt: int) -> bool:
         """A draining worker returns the run to the queue; the attempt does not count against it."""
         return await self._changed(
-            """UPDATE runs SET status = 'pending', attempt = greatest(attempt - 1, 0), worker = NULL, updated_at = now()
+            """UPDATE runs SET status = 'pending', handed_back = handed_back + 1, worker = NULL, updated_at = now()
                WHERE run_id = %s AND attempt = %s AND status = 'running'""",
             (run_id, attempt),
         )
@@ -258,7 +264,7 @@ def _jsonb(value: Any) -> Jsonb:
 
 
 _COLUMNS = (
-    "run_id, thread_id, assistant_id, status, kwargs, metadata, multitask_strategy, attempt, job_id, "
+    "run_id, thread_id, assistant_id, status, kwargs, metadata, multitask_strategy, attempt, handed_back, job_id, "
     "cancel_action, error, created_at, updated_at"
 )
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,14 +14,15 @@ from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langgraph.graph.state import CompiledStateGraph
 
 from app.config import RunSettings
-from app.errors import ThreadkeepError
+from app.errors import RunTimeout, ThreadkeepError
 from app.persistence.events import EventStore
 from app.persistence.queue import HandBack
 from app.persistence.runs import Run, RunStatus, RunStore
 from app.persistence.threads import ThreadStore
 from app.ports import Graphs
 from app.services.event_writer import EventWriter, RunLost
-from app.services.graph_events import graph_events
+from app.services.graph_events import NamedEvent, graph_events
+from app.services.patience import undisturbed, unless_cancelled
 from app.services.run_request import call_of
 from app.services.state import summarize_snapshot
 from app.telemetry import redact
@@ -65,7 +66,7 @@ class RunExecutor:
             return
         if run.cancel_action:
             await self._finish(run, Ending("interrupted"))
-        elif run.attempt > self._settings.max_attempts:
+        elif run.lost >= self._settings.max_attempts:
             await self._finish(run, Ending("error", _worker_lost(run)))
         else:
             await self._execute(run)
@@ -83,19 +84,38 @@ class RunExecutor:
 
     async def _execute(self, run: Run) -> None:
         usage = UsageMetadataCallbackHandler()
-        try:
-            await self._stream(run, usage)
-        except RunLost:
-            log.warning("run %s was taken over by another worker", run.run_id)
-        except asyncio.CancelledError:
-            await self._cancelled(run, usage)
-        except TimeoutError:
-            await self._finish(run, Ending("timeout", _timed_out(self._settings.timeout_s)), usage)
-        except Exception as error:  # a graph and its tools may raise anything; the client is told
-            log.warning("run %s failed", run.run_id, exc_info=error)
-            await self._finish(run, Ending("error", describe(error)), usage)
+        work = asyncio.create_task(self._stream(run, usage), name=f"run {run.run_id}")
+        if await unless_cancelled(work):
+            ending = self._ending(run, work)
         else:
-            await self._finish(run, Ending("success"), usage)
+            ending = await undisturbed(self._stopped(run))
+        if ending:
+            await undisturbed(self._finish(run, ending, usage))
+
+    def _ending(self, run: Run, work: asyncio.Task[None]) -> Ending | None:
+        """How the run ended by itself. None when it is another worker's now."""
+        match work.exception():
+            case None:
+                return Ending("success")
+            case RunLost():
+                log.warning("run %s was taken over by another worker", run.run_id)
+                return None
+            case RunTimeout() as error:
+                return Ending("timeout", describe(error))
+            case error:
+                log.warning("run %s failed", run.run_id, exc_info=error)
+                return Ending("error", describe(error))
+
+    async def _stopped(self, run: Run) -> Ending | None:
+        """A person cancelled the run, or this worker is draining: then the run goes back to the queue."""
+        now = await self._runs.find(run.run_id)
+        if now is None or now.attempt != run.attempt:
+            return None
+        if now.cancel_action:
+            return Ending("interrupted")
+        if await self._runs.hand_back(run.run_id, run.attempt):
+            raise HandBack(run.run_id)
+        return None
 
     async def _stream(self, run: Run, usage: UsageMetadataCallbackHandler) -> None:
         first = 1 if run.attempt == 1 else await self._events.last_seq(run.run_id) + 1
@@ -104,22 +124,19 @@ class RunExecutor:
             graph = self._graphs.for_run(run.kwargs["graph_name"], run.kwargs["model_name"])
             call = call_of(run, resumed=run.attempt > 1 and await _has_begun(graph, run))
             call.config["callbacks"] = [usage]
-            async with asyncio.timeout(self._settings.timeout_s):
-                async for name, data in graph_events(graph, call):
-                    await writer.put(name, data)
+            await self._in_time(writer, graph_events(graph, call))
 
-    async def _cancelled(self, run: Run, usage: UsageMetadataCallbackHandler) -> None:
-        """A person cancelled the run, or this worker is draining."""
-        task = asyncio.current_task()
-        if task:
-            task.uncancel()
-        now = await self._runs.find(run.run_id)
-        if now is None or now.attempt != run.attempt:
-            return
-        if now.cancel_action:
-            await self._finish(run, Ending("interrupted"), usage)
-        elif await self._runs.hand_back(run.run_id, run.attempt):
-            raise HandBack(run.run_id)
+    async def _in_time(self, writer: EventWriter, events: AsyncIterator[NamedEvent]) -> None:
+        limit = self._settings.timeout_s
+        try:
+            async with asyncio.timeout(limit) as deadline:
+                async for name, data in events:
+                    await writer.put(name, data)
+        except TimeoutError:
+            # A tool or a model may raise the same class.
+            if deadline.expired():
+                raise RunTimeout(f"The run took longer than {limit:g} seconds") from None
+            raise
 
     async def _finish(
         self, run: Run, ending: Ending, usage: UsageMetadataCallbackHandler | None = None
@@ -146,13 +163,5 @@ def describe(error: BaseException) -> dict[str, Any]:
 
 
 def _worker_lost(run: Run) -> dict[str, Any]:
-    message = f"The run was given up after {run.attempt - 1} workers were lost while they executed it"
+    message = f"The run was given up after {run.lost} workers were lost while they executed it"
     return {"error": "WorkerLost", "message": message, "code": "worker_lost"}
-
-
-def _timed_out(seconds: float | None) -> dict[str, Any]:
-    return {
-        "error": "RunTimeout",
-        "message": f"The run took longer than {seconds:g} seconds",
-        "code": "run_timeout",
-    }

@@ -56,7 +56,9 @@ async def _check_checkpoint(graph: Graph, thread_id: str, checkpoint: Mapping[st
     """A run that starts at a checkpoint which does not exist would silently start from nothing."""
     if not checkpoint or checkpoint.get("checkpoint_ns"):
         return
-    found = await graph.aget_state({"configurable": {"thread_id": thread_id, "checkpoint_ns": "", **checkpoint}})
+    found = await graph.aget_state(
+        {"configurable": {"thread_id": thread_id, "checkpoint_ns": "", **checkpoint}}
+    )
     if found.created_at is None:
         raise NotFound(f"Thread {thread_id} has no checkpoint {checkpoint.get('checkpoint_id')}")
 

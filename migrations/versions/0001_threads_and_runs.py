@@ -46,6 +46,7 @@ CREATE TABLE runs (
     metadata jsonb NOT NULL DEFAULT '{}',
     multitask_strategy text NOT NULL,
     attempt int NOT NULL DEFAULT 0,
+    handed_back int NOT NULL DEFAULT 0,
     job_id bigint,
     cancel_action text CHECK (cancel_action IN ('interrupt', 'rollback')),
     worker text,

@@ -15,6 +15,19 @@ from tests.support.gateway import Gateway
 
 HELLO = {"messages": [{"role": "user", "content": "hello"}]}
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture
+def idle_gateway(shared_gateway: Gateway) -> Gateway:
+    """Every test has a thread of its own, so one service does for all of them."""
+    return shared_gateway
+
+
+@pytest.fixture
+def http(shared_http: httpx.AsyncClient) -> httpx.AsyncClient:
+    return shared_http
+
 
 async def pending_run(client: LangGraphClient, thread_id: str) -> dict[str, Any]:
     """A run that stays pending, since no worker is there."""
@@ -96,8 +109,9 @@ async def test_a_thread_is_busy_exactly_while_a_run_is_open(client: LangGraphCli
     thread = await client.threads.create()
     run = await pending_run(client, thread["thread_id"])
     assert (await client.threads.get(thread["thread_id"]))["status"] == "busy"
-    assert [found["status"] for found in await client.threads.search(status="busy")] == ["busy"]
-    assert await client.threads.search(status="idle") == []
+    ids = [thread["thread_id"]]
+    assert [found["status"] for found in await client.threads.search(ids=ids, status="busy")] == ["busy"]
+    assert await client.threads.search(ids=ids, status="idle") == []
     await client.runs.cancel(thread["thread_id"], run["run_id"])
     assert (await client.threads.get(thread["thread_id"]))["status"] == "idle"
 
@@ -161,7 +175,7 @@ async def test_a_thread_that_is_being_deleted_is_gone_for_everybody_and_can_be_d
         await client.threads.update_state(thread_id, HELLO)
     with pytest.raises(ConflictError):
         await client.threads.create(thread_id=thread_id, if_exists="do_nothing")
-    assert await client.threads.search() == []
+    assert await client.threads.search(ids=[thread_id]) == []
     await client.threads.delete(thread_id)
     assert await leftovers(idle_gateway, thread_id) == {}
 

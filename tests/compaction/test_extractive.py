@@ -89,6 +89,6 @@ def test_it_never_exceeds_its_limit_and_is_always_the_same(
 
 def test_hostile_texts_are_searched_in_linear_time() -> None:
     messages = [human("a+b." * 100_000), human("x/" * 200_000), human("a" * 400_000), human("/" * 400_000)]
-    started = time.perf_counter()
+    started = time.process_time()
     summary(messages)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5

@@ -81,6 +81,6 @@ def test_a_fenced_block_holds_each_tag_once_whatever_is_in_it(pieces: list[str])
 
 @pytest.mark.parametrize("text", [("<" + " " * 200) * 20_000, "<" * 4_000_000, "<new_" * 800_000])
 def test_hostile_text_is_neutralised_in_linear_time(text: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     neutralise(text)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5

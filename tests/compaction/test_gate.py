@@ -247,9 +247,9 @@ def test_short_sections_stay_whole_when_a_long_one_is_cut() -> None:
     ],
 )
 def test_fifty_thousand_characters_are_shortened_quickly(text: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     verdict = judged(text, max_tokens=1500)
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
     assert isinstance(verdict, Accepted)
     assert 700 < COUNT(verdict.text) <= 1500
 

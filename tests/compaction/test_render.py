@@ -181,9 +181,9 @@ def read_all(messages: list[BaseMessage], budget: int) -> int:
 @pytest.mark.parametrize("budget", [15_564, 2_000_000])
 def test_ten_thousand_messages_are_planned_and_rendered_within_a_second(budget: int) -> None:
     messages = long_thread(10_000, 500)
-    started = time.perf_counter()
+    started = time.process_time()
     read_all(messages, budget)
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
 
 
 @pytest.mark.parametrize("budget", [15_564, 2_000_000])

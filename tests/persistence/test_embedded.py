@@ -191,6 +191,34 @@ async def test_a_process_id_that_went_to_something_else_is_no_hindrance(
         other.kill()
 
 
+@pytest.mark.parametrize("left", [None, "", '{"password": 1'], ids=["lost", "empty", "damaged"])
+async def test_a_lost_password_is_no_hindrance(users: ServerUsers, folder: Path, left: str | None) -> None:
+    first = await users.start(folder)
+    await remember(first)
+    await first.leave()
+    access = folder / "postgres" / "access.json"
+    access.unlink()
+    if left is not None:
+        access.write_text(left)
+    second = await users.start(folder)
+    assert second.url != first.url
+    assert await recall(second.url) == "elephant"
+
+
+async def test_a_copy_of_the_folder_has_a_server_of_its_own(users: ServerUsers, folder: Path) -> None:
+    first = await users.start(folder)
+    await remember(first)
+    await first.leave()
+    first = await users.start(folder)
+    copy = folder.with_name("copy")
+    subprocess.run(["cp", "-a", folder, copy], check=True)
+    second = await users.start(copy)
+    async with connected(second.url) as connection:
+        await connection.execute("UPDATE memory SET word = 'mouse'")
+    assert await recall(first.url) == "elephant"
+    assert await recall(second.url) == "mouse"
+
+
 async def test_ctrl_c_in_the_terminal_leaves_the_server_to_the_keeper(
     users: ServerUsers, folder: Path
 ) -> None:

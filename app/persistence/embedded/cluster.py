@@ -21,12 +21,10 @@ _REASON = re.compile(r"(?:FATAL|PANIC|error|fatal):\s+(.*)")
 
 
 def make_cluster(home: Home, binaries: Path, password: str, *, durable: bool) -> None:
-    """Make the files of a new server in ``home``, with ``password`` for its only user, unless they are there.
+    """Make the files of a new server in ``home``, with ``password`` for its only user.
 
     Raises DatabaseError with the reason in one line, or OSError.
     """
-    if home.cluster.is_dir():
-        return
     for unfinished in home.folder.glob("new-*"):
         shutil.rmtree(unfinished)
     # Renamed when complete, so that an interrupted start never leaves half a cluster that looks like one.
@@ -43,6 +41,16 @@ def make_cluster(home: Home, binaries: Path, password: str, *, durable: bool) ->
         cluster.rename(home.cluster)
     finally:
         shutil.rmtree(workplace, ignore_errors=True)
+
+
+def change_password(home: Home, binaries: Path, password: str) -> None:
+    """Give the files of a server another password, for when the old one is lost. No server may run.
+
+    Raises DatabaseError with the reason in one line, or OSError.
+    """
+    command = [str(binaries / "postgres"), "--single", "-D", str(home.cluster), "postgres"]
+    statement = f"ALTER ROLE {USER} PASSWORD '{password}'\n"
+    _run(home, command, f"Cannot use the database in {home.folder}", statement)
 
 
 def end_leftover_server(home: Home) -> None:
@@ -78,8 +86,13 @@ def _run_initdb(home: Home, binaries: Path, cluster: Path, password_file: Path, 
     # Many rounds of hashing protect guessable passwords; ours is random, and each connection would pay.
     command += ["-c", "scram_iterations=1"]
     command += [] if durable else ["--no-sync"]
+    _run(home, command, f"Cannot make a database in {home.folder}")
+
+
+def _run(home: Home, command: list[str], failure: str, text: str = "") -> None:
     done = subprocess.run(
         command,
+        input=text.encode(),
         capture_output=True,
         check=False,
         cwd="/",
@@ -89,5 +102,5 @@ def _run_initdb(home: Home, binaries: Path, cluster: Path, password_file: Path, 
     )
     if done.returncode != 0:
         output = (done.stderr + done.stdout).decode(errors="replace")
-        found = reasons(output) or output.splitlines() or [f"initdb ended with status {done.returncode}"]
-        raise DatabaseError(f"Cannot make a database in {home.folder}: {found[0]}")
+        found = reasons(output) or output.splitlines() or [f"status {done.returncode}"]
+        raise DatabaseError(f"{failure}: {found[0]}")

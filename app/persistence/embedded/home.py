@@ -32,8 +32,9 @@ _LONGEST_TEMPORARY_FOLDER = 60
 
 @dataclass(frozen=True)
 class Access:
-    """How to reach the server: the folder of its socket, the password, and the process that keeps it."""
+    """How to reach the server of ``home``: its socket's folder, the password, and the process that keeps it."""
 
+    home: str
     socket: str
     password: str
     keeper_pid: int
@@ -74,10 +75,10 @@ class Home:
         return descriptor
 
     def read_access(self) -> Access | None:
-        """How others reach the server, as its last keeper wrote it down."""
+        """How others reach the server, as its last keeper wrote it down. None if that is missing or damaged."""
         try:
             return Access(**json.loads((self.folder / "access.json").read_text()))
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError, TypeError):
             return None
 
     def claim_access(self) -> Access:
@@ -87,11 +88,13 @@ class Home:
         """
         last = self.read_access()
         password = last.password if last else secrets.token_hex(32)
-        usable = last is not None and _make_socket_folder(Path(last.socket), self.account)
-        access = Access(last.socket if last and usable else self._new_socket(), password, os.getpid())
+        access = Access(str(self.folder), self._socket_like(last), password, os.getpid())
         unfinished = self.folder / "access.json.new"
         unfinished.touch(0o600)
-        unfinished.write_text(json.dumps(asdict(access)))
+        with unfinished.open("w") as file:
+            json.dump(asdict(access), file)
+            file.flush()
+            os.fsync(file.fileno())
         self.share(unfinished)
         unfinished.replace(self.folder / "access.json")
         return access
@@ -101,6 +104,12 @@ class Home:
         if os.geteuid() == 0:
             owner = self.folder.stat()
             os.chown(path, owner.st_uid, owner.st_gid)
+
+    def _socket_like(self, last: Access | None) -> str:
+        # In the copy of a data folder, what is written down belongs to the server of the original.
+        if last is None or last.home != str(self.folder):
+            return self._new_socket()
+        return last.socket if _make_socket_folder(Path(last.socket), self.account) else self._new_socket()
 
     def _new_socket(self) -> str:
         # Not in the data folder, whose path may be longer than the address of a socket may be.

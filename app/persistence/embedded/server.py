@@ -16,7 +16,7 @@ from psycopg import sql
 
 from app.errors import DatabaseError
 from app.persistence.embedded.binaries import find_binaries
-from app.persistence.embedded.cluster import end_leftover_server, make_cluster, reasons
+from app.persistence.embedded.cluster import change_password, end_leftover_server, make_cluster, reasons
 from app.persistence.embedded.home import DATABASE, Access, Home
 from app.persistence.embedded.process import end_with_parent, environment
 
@@ -75,9 +75,13 @@ class Server:
         """
         home = self._home
         end_leftover_server(home)
+        last = home.read_access()
         self._access = access = home.claim_access()
         binaries = find_binaries(home.account, home.folder)
-        make_cluster(home, binaries, access.password, durable=self._durable)
+        if not home.cluster.is_dir():
+            make_cluster(home, binaries, access.password, durable=self._durable)
+        elif last is None:
+            change_password(home, binaries, access.password)
         give_up = time.monotonic() + _RETRY_SECONDS
         while (reason := self._try_start(binaries, access)) is not None:
             if not _STILL_ENDING.search(reason) or time.monotonic() > give_up:

@@ -116,6 +116,7 @@ class _Keeper:
         self._server = Server(home, durable=durable)
         self._lock: int | None = None
         self._access: Access | None = None
+        self._shares = False
 
     def keep(self) -> Access | None:
         """Start the server if that is our part and it does not run. None if another process has that part."""
@@ -126,6 +127,8 @@ class _Keeper:
         if self._access is None or not self._server.running:
             if self._access is not None:
                 _log.warning("the embedded PostgreSQL ended; starting it again")
+            elif self._shares:
+                _log.warning("the process that kept the embedded PostgreSQL is gone; keeping it here now")
             self._access = self._server.start()
         return self._access
 
@@ -137,6 +140,7 @@ class _Keeper:
                 psycopg.connect(access.url(), connect_timeout=2).close()
             except psycopg.OperationalError:
                 return None
+            self._shares = True
         return access
 
     def other(self) -> str:
