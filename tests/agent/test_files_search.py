@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from app.agent.tools.search import Query
@@ -151,3 +153,22 @@ async def test_a_query_that_cannot_be_used_is_refused(
     await workspace.write("a.txt", "a" * 60)
     with pytest.raises(WorkspaceError, match=reason):
         await workspace.search(query)
+
+
+async def test_a_worker_that_cannot_be_started_is_said_and_plain_search_still_works(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await workspace.write("a.txt", "here")
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(WorkspaceError, match="search for plain text"):
+        await workspace.search(Query("he.e", regex=True))
+    assert await workspace.search(Query("here")) == "a.txt:1: here"
+
+
+async def test_no_worker_is_left_after_a_search(workspace: Workspace) -> None:
+    await workspace.write("a.txt", "a" * 60 + "!")
+    before = set(psutil.Process().children())
+    await workspace.search(Query("a+", regex=True))
+    with pytest.raises(WorkspaceError):
+        await workspace.search(Query("(", regex=True))
+    assert set(psutil.Process().children()) <= before

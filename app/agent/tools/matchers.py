@@ -41,10 +41,25 @@ def regular_expression(query: str, *, ignore_case: bool, limit: int, seconds: fl
     The matcher raises TimeoutError once the block has lasted ``seconds``, WorkspaceError when the expression is
     not one or needs too much memory. Blocks.
     """
-    command = [sys.executable, "-I", "-S", str(_WORKER)]
-    worker = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
+    task = {"pattern": query, "ignore_case": ignore_case, "limit": limit}
+    limits = {"memory": _WORKER_MEMORY, "seconds": int(seconds) + 1}
+    with _running(seconds) as ask:
+        wrong = ask(json.dumps({**task, **limits}).encode() + b"\n")
+        if wrong is not None:
+            raise WorkspaceError(f"The query is not a regular expression: {wrong}.")
+
+        def find(text: str) -> list[int]:
+            data = text.encode()
+            found: list[int] = ask(f"{len(data)}\n".encode() + data)
+            return found
+
+        yield find
+
+
+@contextmanager
+def _running(seconds: float) -> Iterator[Callable[[bytes], Any]]:
+    """The worker process, killed at the end of the block or after so many seconds; a function that asks it."""
+    worker = _start()
     overdue = threading.Event()
 
     def stop() -> None:
@@ -53,29 +68,21 @@ def regular_expression(query: str, *, ignore_case: bool, limit: int, seconds: fl
 
     timer = threading.Timer(seconds, stop)
     timer.start()
-    task = {
-        "pattern": query,
-        "ignore_case": ignore_case,
-        "limit": limit,
-        "memory": _WORKER_MEMORY,
-        "seconds": int(seconds) + 1,
-    }
     try:
-        wrong = _exchange(worker, json.dumps(task).encode() + b"\n", overdue)
-        if wrong is not None:
-            raise WorkspaceError(f"The query is not a regular expression: {wrong}.")
-
-        def find(text: str) -> list[int]:
-            data = text.encode()
-            found: list[int] = _exchange(worker, f"{len(data)}\n".encode() + data, overdue)
-            return found
-
-        yield find
+        yield lambda message: _exchange(worker, message, overdue)
     finally:
         timer.cancel()
         worker.kill()
         with suppress(BrokenPipeError):
             worker.communicate()
+
+
+def _start() -> subprocess.Popen[bytes]:
+    pipe, command = subprocess.PIPE, [sys.executable, "-I", "-S", str(_WORKER)]
+    try:
+        return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
+    except OSError:
+        raise WorkspaceError("Regular expressions cannot be used now; search for plain text.") from None
 
 
 def _exchange(worker: subprocess.Popen[bytes], message: bytes, overdue: threading.Event) -> Any:
