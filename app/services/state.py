@@ -25,7 +25,8 @@ Graph = CompiledStateGraph[Any, Any, Any, Any]
 # A row keeps what people filter and list threads by (a title, a flag), not the work itself.
 MAX_KEPT_BYTES = 4096
 _NEVER_KEPT = frozenset({"messages", "summary_text"})
-_SPECIAL_NODES = frozenset({START, END, "__copy__"})
+_COPY = "__copy__"
+_SPECIAL_NODES = frozenset({START, END, _COPY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +192,8 @@ def _steps(write: StateWrite) -> list[tuple[str, Mapping[str, Any] | None]]:
 
 
 def _check_node(graph: Graph, write: StateWrite) -> None:
+    if write.as_node == _COPY and write.values:
+        raise InvalidInput(f"as_node: {_COPY} copies a checkpoint and takes no values")
     if write.place.checkpoint_ns or write.as_node in _SPECIAL_NODES or write.as_node in graph.nodes:
         return
     known = ", ".join(name for name in graph.nodes if name != START)
