@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage
 
-from app.compaction.fence import NEW_MESSAGES
+from app.compaction.fence import EXISTING_SUMMARY, NEW_MESSAGES
 from app.compaction.refusal import reads_like_refusal
 from app.compaction.shorten import Count, by_sections
 
@@ -142,9 +142,15 @@ def _by_echo(text: str, prompt: str) -> Refused | None:
     """
     before, _, rest = prompt.partition(f"<{NEW_MESSAGES}>")
     transcript, _, after = rest.rpartition(f"</{NEW_MESSAGES}>")
+    before = _without_block(before, EXISTING_SUMMARY)
     if f"<{NEW_MESSAGES}>" in text or _echoes_instructions(text, before + after) or _copies(text, transcript):
         return Refused("echo", "the reply repeats the prompt")
     return None
+
+
+def _without_block(text: str, tag: str) -> str:
+    head, opening, rest = text.partition(f"<{tag}>")
+    return head + rest.rpartition(f"</{tag}>")[2] if opening else text
 
 
 def _echoes_instructions(text: str, instructions: str) -> bool:
