@@ -17,6 +17,7 @@ from app.agent.build import AgentGraphs
 from app.agent.tools import WorkspaceLimits, Workspaces, file_tools
 from app.api.application import build_app
 from app.api.deps import Services
+from app.api.metering import HttpMetrics
 from app.chat_models.demo import DemoChatModel
 from app.chat_models.overflow import is_context_overflow
 from app.chat_models.registry import ChatModelRegistry
@@ -169,6 +170,7 @@ def _assemble(
         graphs=graphs,
         models=models,
         registry=registry,
+        http_metrics=HttpMetrics(registry),
         check_ready=lambda: _check_ready(database, closing),
         strict_thread_ids=settings.server.strict_thread_ids,
     )

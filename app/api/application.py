@@ -11,6 +11,7 @@ from starlette.middleware.cors import CORSMiddleware
 from app import __version__
 from app.api import assistants, compaction, errors, models, runs, state, system, threads
 from app.api.body import BodyChecks
+from app.api.metering import Metering
 from app.api.request_id import RequestIds
 from app.config import ServerSettings
 
@@ -56,6 +57,7 @@ def build_app(settings: ServerSettings, lifespan: Lifespan | None) -> FastAPI:
         allow_headers=list(ALLOWED),
         expose_headers=list(EXPOSED),
     )
+    app.add_middleware(Metering)
     app.add_middleware(RequestIds)
     resources = APIRouter(prefix=PREFIX)
     for module in (threads, state, runs, compaction, assistants, models, system):

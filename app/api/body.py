@@ -57,7 +57,9 @@ class BodyChecks:
         except ThreadkeepError as error:
             await error_response(error)(scope, receive, send)
             return
-        await self._app(*_with_body(scope, receive, body), send)
+        if body:
+            _call_it_json(scope)
+        await self._app(scope, receive if body is None else _replayed(body, receive), send)
 
     async def _checked_body(self, scope: Scope, receive: Receive) -> bytes | None:
         """The whole body; None when the client left in the middle of it."""
@@ -179,12 +181,12 @@ def _is_json(headers: Headers) -> bool:
     return True
 
 
-def _with_body(scope: Scope, receive: Receive, body: bytes | None) -> tuple[Scope, Receive]:
-    if body is None:
-        return scope, receive
-    if body and _is_json(Headers(scope=scope)):
-        scope = {**scope, "headers": list(scope["headers"])}
+def _call_it_json(scope: Scope) -> None:
+    if _is_json(Headers(scope=scope)):
         MutableHeaders(scope=scope)["content-type"] = "application/json"
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
     given = False
 
     async def replay() -> Message:
@@ -194,7 +196,7 @@ def _with_body(scope: Scope, receive: Receive, body: bytes | None) -> tuple[Scop
         given = True
         return {"type": "http.request", "body": body, "more_body": False}
 
-    return scope, replay
+    return replay
 
 
 async def _refuse_unread(response: Response, receive: Receive, send: Send) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 from prometheus_client import CollectorRegistry
 
+from app.api.metering import HttpMetrics
 from app.ports import ChatModels, Graphs
 from app.services.background import Background
 from app.services.compaction import CompactionService
@@ -40,6 +41,7 @@ class Services:
     graphs: Graphs
     models: ChatModels
     registry: CollectorRegistry
+    http_metrics: HttpMetrics
     check_ready: Callable[[], Awaitable[str | None]]
     strict_thread_ids: bool = True
 

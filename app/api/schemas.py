@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from app.api.extract import check_extract_path
 from app.errors import InvalidInput
 from app.persistence.threads import SortBy, SortOrder, ThreadStatus
-from app.services.state import Place
+from app.services.state import NodeWrite, Place
 
 MAX_PAGE = 1000
 MAX_OFFSET = 2**31
@@ -122,21 +122,33 @@ class BeforeBody(CheckpointBody):
     checkpoint_id: Id
 
 
+class SuperstepCommand(Body):
+    """What a node that answered with a command had written; where it went next follows from the next step."""
+
+    update: JsonObject | None = None
+    resume: Any = None
+    goto: Any = None
+
+
 class SuperstepUpdateBody(Body):
-    values: Annotated[Any, AfterValidator(_object_or_objects)] = None
-    command: JsonObject | None = None
+    values: JsonObject | None = None
+    command: SuperstepCommand | None = None
     as_node: str
+
+    def write(self) -> NodeWrite:
+        update = self.command.update if self.command else None
+        return NodeWrite(self.values if self.values is not None else update, self.as_node)
 
 
 class SuperstepBody(Body):
-    updates: list[SuperstepUpdateBody]
+    updates: Annotated[list[SuperstepUpdateBody], Field(min_length=1)]
 
 
 class ThreadCreate(Body):
     thread_id: str | None = None
     metadata: JsonObject | None = None
     if_exists: Literal["raise", "do_nothing"] | None = None
-    supersteps: list[SuperstepBody] | None = None
+    supersteps: Annotated[list[SuperstepBody], Field(max_length=MAX_PAGE)] | None = None
     ttl: float | TtlBody | None = None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query
@@ -24,12 +25,20 @@ _STATES_AT_ONCE = 4
 
 @router.post("")
 async def create_thread(owner: Owner, injected: Injected, body: ThreadCreate | None = None) -> Json:
-    """Create a thread. Its id may be chosen; ``if_exists: do_nothing`` answers with the existing one."""
+    """Create a thread. Its id may be chosen; ``if_exists: do_nothing`` answers with the existing one.
+
+    ``supersteps`` write the history of another thread into the new one.
+    """
     body = body or ThreadCreate()
-    thread = await injected.threads.create(
-        owner, _checked_id(body.thread_id, injected), body.metadata or {}, body.if_exists or "raise"
+    steps = [[update.write() for update in step.updates] for step in body.supersteps or ()]
+    creating = injected.threads.create(
+        owner,
+        _checked_id(body.thread_id, injected),
+        body.metadata or {},
+        body.if_exists or "raise",
+        partial(injected.states.replay, owner, steps) if steps else None,
     )
-    return await _whole(injected, thread)
+    return await _whole(injected, await injected.background.finish(creating))
 
 
 @router.post("/search")

@@ -18,13 +18,13 @@ from app.persistence.threads import StateSummary, Thread, ThreadStore
 from app.ports import WRITER_NODE, Graphs
 from app.serialization import dumps, interrupt_to_json
 from app.services.reservations import Held, Reservations
-from app.services.sanitize import read_values, refuse_control_channels
+from app.services.sanitize import CONTROL_CHANNELS, read_values, refuse_control_channels
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 # A row keeps what people filter and list threads by (a title, a flag), not the work itself.
 MAX_KEPT_BYTES = 4096
-_NEVER_KEPT = frozenset({"messages", "summary_text"})
+_NEVER_KEPT = CONTROL_CHANNELS | {"messages"}
 _COPY = "__copy__"
 _SPECIAL_NODES = frozenset({START, END, _COPY})
 
@@ -59,6 +59,14 @@ class StateWrite:
     values: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
     as_node: str | None = None
     place: Place = HEAD
+
+
+@dataclass(frozen=True, slots=True)
+class NodeWrite:
+    """What one node wrote in one step of a history."""
+
+    values: Mapping[str, Any] | None
+    as_node: str
 
 
 class StateService:
@@ -112,6 +120,25 @@ class StateService:
         async with self._reservations.hold(owner, thread_id) as held:
             return await self._update(await self._thread(owner, thread_id), write, steps, held)
 
+    async def replay(self, owner: str, supersteps: Sequence[Sequence[NodeWrite]], thread_id: str) -> None:
+        """Write the steps of another thread's history into a thread.
+
+        Raises NotFound, ThreadBusy, and InvalidInput for values or nodes that the thread's graph does not have.
+        """
+        async with self._reservations.hold(owner, thread_id) as held:
+            thread = await self._thread(owner, thread_id)
+            graph = self._graphs.for_state(thread.graph_name)
+            updates = [
+                [
+                    _replayed(graph, write, f"supersteps[{step}].updates[{index}]")
+                    for index, write in enumerate(writes)
+                ]
+                for step, writes in enumerate(supersteps)
+            ]
+            await held.confirm()
+            await _apply(graph, HEAD.config(thread_id), updates)
+            await self._summarize(graph, thread_id)
+
     async def _update(
         self, thread: Thread, write: StateWrite, steps: list[tuple[str, Mapping[str, Any] | None]], held: Held
     ) -> RunnableConfig:
@@ -127,15 +154,19 @@ class StateService:
         ]
         await held.confirm()
         written = await _apply(target, write.place.config(thread.thread_id), updates)
-        head = await graph.aget_state(HEAD.config(thread.thread_id))
-        await self._store.save_state_summary(thread.thread_id, summarize_snapshot(head))
+        await self._summarize(graph, thread.thread_id)
         return written
+
+    async def _summarize(self, graph: Graph, thread_id: str) -> None:
+        head = await graph.aget_state(HEAD.config(thread_id))
+        await self._store.save_state_summary(thread_id, summarize_snapshot(head))
 
     def _writer(
         self, thread: Thread, graph: Graph, base: StateSnapshot, write: StateWrite
     ) -> tuple[Graph, str | None]:
         if write.as_node:
-            _check_node(graph, write)
+            if not write.place.checkpoint_ns:
+                _check_node(graph, write.as_node, write.values, "as_node")
             return graph, write.as_node
         if base.next or write.place.checkpoint_ns:
             return graph, None
@@ -191,17 +222,24 @@ def _steps(write: StateWrite) -> list[tuple[str, Mapping[str, Any] | None]]:
             return [(f"values[{index}]", values) for index, values in enumerate(several)]
 
 
-def _check_node(graph: Graph, write: StateWrite) -> None:
-    if write.as_node == _COPY and write.values:
-        raise InvalidInput(f"as_node: {_COPY} copies a checkpoint and takes no values")
-    if write.place.checkpoint_ns or write.as_node in _SPECIAL_NODES or write.as_node in graph.nodes:
+def _replayed(graph: Graph, write: NodeWrite, where: str) -> StateUpdate:
+    _check_node(graph, write.as_node, write.values, f"{where}.as_node")
+    refuse_unknown_channels(graph, [(f"{where}.values", write.values)])
+    values = None if write.values is None else read_values(write.values, frozenset(), f"{where}.values")
+    return StateUpdate(values, write.as_node)
+
+
+def _check_node(graph: Graph, node: str, values: Any, where: str) -> None:
+    if node == _COPY and values:
+        raise InvalidInput(f"{where}: {_COPY} copies a checkpoint and takes no values")
+    if node in _SPECIAL_NODES or node in graph.nodes:
         return
     known = ", ".join(name for name in graph.nodes if name != START)
-    raise InvalidInput(f"as_node: the graph has no node {write.as_node!r}; known: {known}")
+    raise InvalidInput(f"{where}: the graph has no node {node!r}; known: {known}")
 
 
 def refuse_unknown_channels(graph: Graph, steps: list[tuple[str, Mapping[str, Any] | None]]) -> None:
-    # LangGraph drops keys it does not know without a word.
+    """Raises InvalidInput for a key that the graph's state does not have: LangGraph drops it without a word."""
     known = [name for name in graph.channels if ":" not in name and not name.startswith("__")]
     for where, values in steps:
         for name in values or {}:
@@ -210,6 +248,7 @@ def refuse_unknown_channels(graph: Graph, steps: list[tuple[str, Mapping[str, An
 
 
 def message_ids(snapshot: StateSnapshot) -> frozenset[str]:
+    """Ids of the messages in a state."""
     messages = snapshot.values.get("messages") if isinstance(snapshot.values, Mapping) else None
     held = messages if isinstance(messages, list) else []
     return frozenset(message.id for message in held if isinstance(message, BaseMessage) and message.id)

@@ -38,11 +38,15 @@ class ThreadService:
         thread_id: str | None,
         metadata: Mapping[str, Any],
         if_exists: Literal["raise", "do_nothing"] = "raise",
+        fill: OnThread | None = None,
     ) -> Thread:
-        """A new thread, or the existing one with ``do_nothing``. Raises Conflict when the id is taken."""
+        """A new thread, or the existing one with ``do_nothing``. Raises Conflict when the id is taken.
+
+        ``fill`` gives a new thread its first state; when it raises, there is no thread.
+        """
         chosen = thread_id or new_id()
         if created := await self._store.create(chosen, owner, metadata):
-            return created
+            return await self._filled(owner, chosen, fill) if fill else created
         existing = await self._store.get(chosen, owner) if if_exists == "do_nothing" else None
         if existing is None:
             raise Conflict(f"Thread {chosen} exists already, or is being deleted", code="thread_exists")
@@ -84,6 +88,14 @@ class ThreadService:
         for thread_id in await self._store.begun_deletions():
             _log.info("Finishing the deletion of thread %s", thread_id)
             await self._remove(thread_id)
+
+    async def _filled(self, owner: str, thread_id: str, fill: OnThread) -> Thread:
+        try:
+            await fill(thread_id)
+        except BaseException:
+            await self.delete(owner, thread_id)
+            raise
+        return await self.get(owner, thread_id)
 
     async def _remove(self, thread_id: str) -> None:
         # The row goes last: as long as it stands, an unfinished deletion is known.

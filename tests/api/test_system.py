@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+import uuid
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -116,3 +117,22 @@ async def test_a_page_on_this_machine_may_call(http: httpx.AsyncClient, origin: 
     response = await http.options("/threads", headers=headers)
     assert response.status_code == 200
     assert response.headers["access-control-allow-origin"] == origin
+
+
+async def test_requests_are_counted_by_route_and_not_by_id(http: httpx.AsyncClient) -> None:
+    for _ in range(2):
+        await http.get(f"/threads/{uuid.uuid4()}")
+    await http.post("/threads", content=b"{")
+    await http.post("/threads", json={"metadata": {}})
+    await http.get("/nothing")
+    families = text_string_to_metric_families((await http.get("/metrics")).text)
+    counted = {
+        (sample.labels["method"], sample.labels["route"], sample.labels["status"]): sample.value
+        for family in families
+        for sample in family.samples
+        if sample.name == "threadkeep_http_requests_total"
+    }
+    assert counted["GET", "/threads/{thread_id}", "404"] == 2
+    assert counted["POST", "none", "422"] == 1
+    assert counted["POST", "/threads", "200"] == 1
+    assert counted["GET", "none", "404"] == 1

@@ -189,3 +189,52 @@ async def test_an_unfinished_deletion_is_finished_at_the_next_start(
         await conn.execute("UPDATE threads SET deleted_at = now() WHERE thread_id = %s", (thread_id,))
     await idle_gateway.core.services.threads.finish_deletions()
     assert await leftovers(idle_gateway, thread_id) == {}
+
+
+def superstep(node: str, *contents: str) -> dict[str, Any]:
+    messages = [{"type": "ai", "content": content, "id": content} for content in contents]
+    return {"updates": [{"values": {"messages": messages}, "as_node": node}]}
+
+
+async def test_a_thread_is_created_with_the_history_of_another(client: LangGraphClient) -> None:
+    thread = await client.threads.create(
+        supersteps=[superstep("__start__", "a"), superstep("model", "b", "c")]
+    )
+    history = await client.threads.get_history(thread["thread_id"])
+    contents = [[message["content"] for message in state["values"]["messages"]] for state in history]
+    assert contents == [["a", "b", "c"], ["a"]]
+    assert [message["content"] for message in thread["values"]["messages"]] == ["a", "b", "c"]
+    assert thread == await client.threads.get(thread["thread_id"])
+
+
+@pytest.mark.parametrize(
+    ("step", "problem"),
+    [
+        (superstep("nowhere", "b"), "supersteps[1].updates[0].as_node: the graph has no node 'nowhere'"),
+        (
+            {"updates": [{"values": {"mood": 1}, "as_node": "model"}]},
+            "supersteps[1].updates[0].values.mood: the state has no such key",
+        ),
+        (
+            {"updates": [{"values": {"summary_text": "x"}, "as_node": "model"}]},
+            "supersteps[1].updates[0].values.summary_text: only the service itself",
+        ),
+    ],
+)
+async def test_a_history_that_does_not_fit_leaves_no_thread(
+    http: httpx.AsyncClient, step: dict[str, Any], problem: str
+) -> None:
+    chosen = str(uuid.uuid4())
+    body = {"thread_id": chosen, "supersteps": [superstep("__start__", "a"), step]}
+    response = await http.post("/threads", json=body)
+    assert response.status_code == 422
+    assert problem in response.json()["detail"]
+    assert (await http.get(f"/threads/{chosen}")).status_code == 404
+
+
+async def test_an_existing_thread_gets_no_other_history(client: LangGraphClient) -> None:
+    thread = await client.threads.create(supersteps=[superstep("__start__", "a")])
+    again = await client.threads.create(
+        thread_id=thread["thread_id"], if_exists="do_nothing", supersteps=[superstep("__start__", "b")]
+    )
+    assert [message["content"] for message in again["values"]["messages"]] == ["a"]
