@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from importlib import metadata
@@ -48,23 +49,35 @@ def _copy(installed: Path, target: Path) -> None:
     for name in _NEEDED:
         source = installed / _PACKAGE / "pginstall" / name
         destination = unfinished / _PACKAGE / "pginstall" / name
-        destination.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
-            # The static libraries serve compilers only.
-            shutil.copytree(source, destination, symlinks=True, ignore=shutil.ignore_patterns("*.a", "pgxs"))
+            _copy_folder(source, destination)
         else:
-            shutil.copy(source, destination)
+            destination.parent.mkdir(parents=True, exist_ok=True)
+            _link_or_copy(source, destination)
     libraries = installed / f"{_PACKAGE}.libs"
     if libraries.is_dir():
-        shutil.copytree(libraries, unfinished / libraries.name, symlinks=True)
-    _make_readable(target.parent)
+        _copy_folder(libraries, unfinished / libraries.name)
+    for folder, _, _ in os.walk(target.parent):
+        os.chmod(folder, 0o755)
     unfinished.rename(target)
 
 
-def _make_readable(folder: Path) -> None:
-    for place, _, files in os.walk(folder):
-        os.chmod(place, 0o755)
-        for name in files:
-            path = Path(place, name)
-            if not path.is_symlink():
-                path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
+def _copy_folder(source: Path, destination: Path) -> None:
+    # The static libraries are for compilers only.
+    left_out = shutil.ignore_patterns("*.a", "pgxs", "pkgconfig")
+    shutil.copytree(source, destination, symlinks=True, ignore=left_out, copy_function=_link_or_copy)
+
+
+def _link_or_copy(source: Path | str, destination: Path | str) -> None:
+    # A link is made at once and takes no room; it needs the same file system, and a file everybody may read.
+    mode = os.stat(source).st_mode
+    wanted = 0o755 if mode & 0o100 else 0o644
+    try:
+        if mode & wanted & 0o055 == wanted & 0o055:
+            os.link(source, destination)
+            return
+    except OSError as error:
+        if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP):
+            raise
+    shutil.copyfile(source, destination)
+    os.chmod(destination, wanted)

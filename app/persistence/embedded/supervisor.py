@@ -135,12 +135,13 @@ class _Keeper:
     def share(self) -> Access | None:
         """How to reach the server of another process, if it answers."""
         access = self._home.read_access()
-        if access is not None:
-            try:
-                psycopg.connect(access.url(), connect_timeout=2).close()
-            except psycopg.OperationalError:
-                return None
-            self._shares = True
+        if access is None or access.home != str(self._home.folder):
+            return None
+        try:
+            psycopg.connect(access.url(), connect_timeout=2).close()
+        except psycopg.OperationalError:
+            return None
+        self._shares = True
         return access
 
     def other(self) -> str:
