@@ -96,13 +96,14 @@ async def open_core(settings: Settings, environ: dict[str, str], *, work: bool =
         stack.push_async_callback(core.hub.stop)
         await core.queue.open()
         stack.push_async_callback(background.stop, settings.server.shutdown_grace_s)
-        await core.services.threads.finish_deletions()
         if work:
             core.queue.start()
             stack.push_async_callback(core.queue.stop)
         janitor.start()
         stack.push_async_callback(janitor.stop)
         stack.callback(core.close_streams)
+        # Not awaited: it may have to wait until a run of a dead worker was taken up and ended.
+        background.start(core.services.threads.finish_deletions())
         yield core
 
 

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl
 
 import orjson
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -51,6 +52,8 @@ class BodyChecks:
         try:
             _check_address(scope)
             body = None if scope["method"] in _WITHOUT_BODY else await self._checked_body(scope, receive)
+        except ClientDisconnect:
+            return
         except PayloadTooLarge as error:
             await _refuse_unread(error_response(error), receive, send)
             return
@@ -61,8 +64,7 @@ class BodyChecks:
             _call_it_json(scope)
         await self._app(scope, receive if body is None else _replayed(body, receive), send)
 
-    async def _checked_body(self, scope: Scope, receive: Receive) -> bytes | None:
-        """The whole body; None when the client left in the middle of it."""
+    async def _checked_body(self, scope: Scope, receive: Receive) -> bytes:
         headers = Headers(scope=scope)
         self._check_announced(headers)
         body = await self._read(receive)
@@ -78,12 +80,12 @@ class BodyChecks:
         if announced.isdecimal() and int(announced) > self._max_bytes:
             raise self._too_large()
 
-    async def _read(self, receive: Receive) -> bytes | None:
+    async def _read(self, receive: Receive) -> bytes:
         chunks, size = [], 0
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
-                return None
+                raise ClientDisconnect
             chunk = message.get("body", b"")
             size += len(chunk)
             if size > self._max_bytes:

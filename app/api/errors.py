@@ -65,6 +65,8 @@ def error_response(error: Exception) -> Json:
             return _answer(error.status_code, code, str(error.detail), error.headers)
         case _ if isinstance(error, _DATABASE_GONE):
             return _answer(503, DatabaseError.code, "The database cannot be reached; try again in a moment")
+        case psycopg.DataError():
+            return _answer(422, InvalidInput.code, "A value of the request cannot be stored")
         case _:
             return _answer(500, ThreadkeepError.code, "Internal error; the log has it under this request id")
 

@@ -87,7 +87,12 @@ class ThreadService:
         """Remove what a crash left of threads that were being deleted. For the start of the service."""
         for thread_id in await self._store.begun_deletions():
             _log.info("Finishing the deletion of thread %s", thread_id)
-            await self._remove(thread_id)
+            try:
+                await self._remove(thread_id)
+            except Exception:  # noqa: BLE001 - one thread that cannot be removed must not keep the others
+                _log.exception(
+                    "Cannot finish the deletion of thread %s; the next start tries again", thread_id
+                )
 
     async def _filled(self, owner: str, thread_id: str, fill: OnThread) -> Thread:
         try:

@@ -285,3 +285,17 @@ async def test_what_is_not_there_answers_in_the_same_form(
 
 async def test_a_method_that_is_not_allowed_says_which_are(shared_http: httpx.AsyncClient) -> None:
     assert (await shared_http.put("/threads")).headers["allow"] == "POST"
+
+
+async def test_a_client_that_leaves_in_the_middle_of_its_body_leaves_nothing(
+    shared_gateway: Gateway, shared_http: httpx.AsyncClient
+) -> None:
+    before = (await shared_http.post("/threads/count")).json()
+    address = urlsplit(shared_gateway.url)
+    _, writer = await asyncio.open_connection(address.hostname, address.port)
+    writer.write(b'POST /api/threads HTTP/1.1\r\nhost: x\r\ncontent-length: 500\r\n\r\n{"metadata"')
+    await writer.drain()
+    writer.close()
+    await writer.wait_closed()
+    assert (await shared_http.get("/ok")).status_code == 200
+    assert (await shared_http.post("/threads/count")).json() == before

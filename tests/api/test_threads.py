@@ -191,6 +191,23 @@ async def test_an_unfinished_deletion_is_finished_at_the_next_start(
     assert await leftovers(idle_gateway, thread_id) == {}
 
 
+async def test_a_deletion_that_fails_is_reported_and_can_be_repeated(
+    idle_gateway: Gateway, client: LangGraphClient, http: httpx.AsyncClient
+) -> None:
+    thread_id = (await client.threads.create())["thread_id"]
+    await client.threads.update_state(thread_id, HELLO)
+    async with idle_gateway.core.database.pool.connection() as conn:
+        await conn.execute("ALTER TABLE checkpoints RENAME TO checkpoints_away")
+        try:
+            assert (await http.delete(f"/threads/{thread_id}")).status_code == 500
+            await idle_gateway.core.services.threads.finish_deletions()
+            assert (await http.get(f"/threads/{thread_id}")).status_code == 404
+        finally:
+            await conn.execute("ALTER TABLE checkpoints_away RENAME TO checkpoints")
+    assert (await http.delete(f"/threads/{thread_id}")).status_code == 204
+    assert await leftovers(idle_gateway, thread_id) == {}
+
+
 def superstep(node: str, *contents: str) -> dict[str, Any]:
     messages = [{"type": "ai", "content": content, "id": content} for content in contents]
     return {"updates": [{"values": {"messages": messages}, "as_node": node}]}
