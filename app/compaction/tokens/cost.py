@@ -51,7 +51,7 @@ def costed_parts(message: BaseMessage) -> tuple[Any, ...]:
     if not is_ai(message):
         return (message.type, message.name, message.content)
     extra = message.additional_kwargs
-    calls = [*message.tool_calls, *message.invalid_tool_calls] or extra.get("tool_calls")
+    calls = [*message.tool_calls, *message.invalid_tool_calls] or extra.get("tool_calls") or None
     return (message.type, message.name, message.content, calls, extra.get("reasoning_content"))
 
 

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import marshal
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final
-from weakref import KeyedRef
+from weakref import ref
 
 _MOST_FINGERPRINTS: Final = 65_536
 # Version 2 writes no back references: equal values give equal bytes, whoever else refers to them.
 _MARSHAL_VERSION: Final = 2
 
 Parts = tuple[Any, ...]
+
+
+class _Ref(ref[Any]):
+    """A weak reference that knows under which key its object was remembered."""
+
+    __slots__ = ("key",)
+    key: int
 
 
 class Memo:
@@ -31,7 +38,7 @@ class Memo:
         self._parts = parts
         self._cost = cost
         self._by_object: dict[int, int] = {}
-        self._refs: dict[int, KeyedRef[int, Any]] = {}
+        self._refs: dict[int, _Ref] = {}
         self._by_content: OrderedDict[int, int] = OrderedDict()
         self._forget = _forgetter(self._by_object, self._refs)
 
@@ -45,15 +52,13 @@ class Memo:
         return cost
 
     def total(self, things: Sequence[Any]) -> int:
-        """The sum of the costs. Without anything new it is one look-up each, made in C."""
+        """The sum of the costs: a look-up made in C for what is known, the rest at the cost of what is new."""
+        known = list(map(self._by_object.get, map(id, things)))
         try:
-            return sum(map(self._by_object.__getitem__, map(id, things)))
-        except KeyError:
-            return sum(map(self.of, things))
-
-    def each(self, things: Iterable[Any]) -> list[int]:
-        """The costs one by one."""
-        return [self.of(thing) for thing in things]
+            return sum(known)  # type: ignore[arg-type]
+        except TypeError:  # something is new, mostly at the end
+            first = known.index(None)
+        return sum(known[:first]) + sum(map(self.of, things[first:]))  # type: ignore[arg-type]
 
     def _by_parts(self, thing: Any, parts: Parts) -> int:
         key = _fingerprint(parts)
@@ -69,20 +74,21 @@ class Memo:
     def _remember(self, thing: Any, cost: int) -> None:
         """An entry lives as long as its object: an address is used again only after the reference was
         cleared."""
-        key = id(thing)
         try:
-            self._refs[key] = KeyedRef(thing, self._forget, key)
+            reference = _Ref(thing, self._forget)
         except TypeError:  # a dict or a list cannot be referred to weakly
             return
+        reference.key = key = id(thing)
+        self._refs[key] = reference
         self._by_object[key] = cost
 
 
-def _forgetter(*memories: dict[int, Any]) -> Callable[[KeyedRef[int, Any]], None]:
+def _forgetter(*memories: dict[int, Any]) -> Callable[[_Ref], None]:
     """What a dying object calls. It holds the dictionaries and not the memo, which may die first."""
 
-    def forget(ref: KeyedRef[int, Any]) -> None:
+    def forget(reference: _Ref) -> None:
         for memory in memories:
-            memory.pop(ref.key, None)
+            memory.pop(reference.key, None)
 
     return forget
 
@@ -90,6 +96,10 @@ def _forgetter(*memories: dict[int, Any]) -> Callable[[KeyedRef[int, Any]], None
 def _fingerprint(parts: Parts) -> int | None:
     """A number that stands for the content; None for content of unknown types, which is then not
     remembered."""
+    try:
+        return hash(parts)
+    except TypeError:  # a list of blocks or of calls is among them
+        pass
     try:
         return hash(tuple(map(_hashable, parts)))
     except ValueError:
