@@ -1,0 +1,47 @@
+"""Awaiting what must not be cut short, in a task that others may cancel."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+# A library may swallow a cancellation (a database driver in mid-query does): it is asked again after so long.
+ASK_AGAIN_SECONDS = 1.0
+
+
+async def undisturbed(work: Coroutine[Any, Any, T]) -> T:
+    """Await ``work`` to its end, whoever cancels the waiting task meanwhile; those cancellations are used up."""
+    task = asyncio.create_task(work)
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            _use_up()
+    return task.result()
+
+
+async def unless_cancelled(task: asyncio.Task[Any]) -> bool:
+    """Wait for ``task``. False when the waiting task was cancelled: ``task`` was then cancelled too and has ended,
+    in whatever way, and the cancellation is used up."""
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        _use_up()
+        await undisturbed(_stop(task))
+        return False
+    return True
+
+
+async def _stop(task: asyncio.Task[Any]) -> None:
+    while not task.done():
+        task.cancel()
+        await asyncio.wait({task}, timeout=ASK_AGAIN_SECONDS)
+
+
+def _use_up() -> None:
+    current = asyncio.current_task()
+    if current:
+        current.uncancel()
