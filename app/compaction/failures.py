@@ -25,6 +25,7 @@ _SECRET = re.compile(
     r"(?i:bearer|basic)\s+\S+|\b(?:sk|pk|rk|key|AIza|gsk|xai|hf)[-_][\w*-]{6,}|(?<=://)[^/\s@]+@|[\w+/-]{32,}={0,2}"
 )
 _MAX_REASON = 240
+_STATUS_NAMES = ("status_code", "http_status", "status", "code")
 
 
 def is_context_overflow(error: BaseException) -> bool:
@@ -68,9 +69,6 @@ def _status(error: BaseException) -> int | None:
     response = getattr(error, "response", None)
     found = (getattr(source, name, None) for source in (error, response) for name in _STATUS_NAMES)
     return next((status for status in found if isinstance(status, int)), None)
-
-
-_STATUS_NAMES = ("status_code", "http_status", "status")
 
 
 def _code(error: BaseException) -> str:

@@ -140,17 +140,17 @@ def _by_echo(text: str, prompt: str) -> Refused | None:
 
     The summary so far is no echo: when nothing new was said, giving it back is right.
     """
-    before, _, rest = prompt.partition(f"<{NEW_MESSAGES}>")
-    transcript, _, after = rest.rpartition(f"</{NEW_MESSAGES}>")
-    before = _without_block(before, EXISTING_SUMMARY)
-    if f"<{NEW_MESSAGES}>" in text or _echoes_instructions(text, before + after) or _copies(text, transcript):
+    frame, transcript = _without_block(_without_block(prompt, EXISTING_SUMMARY)[0], NEW_MESSAGES)
+    if f"<{NEW_MESSAGES}>" in text or _echoes_instructions(text, frame) or _copies(text, transcript):
         return Refused("echo", "the reply repeats the prompt")
     return None
 
 
-def _without_block(text: str, tag: str) -> str:
-    head, opening, rest = text.partition(f"<{tag}>")
-    return head + rest.rpartition(f"</{tag}>")[2] if opening else text
+def _without_block(prompt: str, tag: str) -> tuple[str, str]:
+    """What stands outside and what inside the fences of ``tag``."""
+    before, _, rest = prompt.partition(f"<{tag}>")
+    inside, _, after = rest.rpartition(f"</{tag}>")
+    return before + after, inside
 
 
 def _echoes_instructions(text: str, instructions: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from app.compaction.partition import Partition, partition
 from app.compaction.tokens import TokenCounter
@@ -32,7 +32,7 @@ class Plan:
     tokens before may rest on a provider's figure, and tokens after are scaled alike to be comparable (B3).
     """
 
-    partition: Partition
+    partition: Partition = field(repr=False)
     tokens_before: int
     message_count: int
     trigger: str | None
@@ -65,8 +65,8 @@ def plan(
     """
     resolved = resolve(policy, context.window, context.reserved_output)
     breakdown = counter.breakdown(context)
-    count = message_count(context)
-    clause = fired(resolved, breakdown, count)
+    count = len(context.messages)
+    clause = fired(resolved, breakdown, message_count(context))
     if clause is None and not force and kind != "overflow":
         return Skipped("below_threshold", breakdown.total, count)
     estimate = counter.estimate(context)

@@ -58,8 +58,8 @@ class Context:
     ``pinned`` are ids of messages that must stay.
     """
 
-    messages: Sequence[BaseMessage]
-    summary: str | None = None
+    messages: Sequence[BaseMessage] = field(repr=False)
+    summary: str | None = field(default=None, repr=False)
     system: SystemMessage | None = None
     tools: Sequence[Any] = ()
     durable: str | None = None
@@ -113,10 +113,11 @@ class Compaction:
     (``input_tokens``, ``output_tokens``, ``total_tokens``). ``extractive`` marks a summary no model wrote (rule E7).
     """
 
-    removed: tuple[BaseMessage, ...]
-    kept: tuple[BaseMessage, ...]
-    dropped: tuple[BaseMessage, ...]
-    summary: str
+    # Whole conversations do not belong into a repr: asyncio and logging make one without being asked to.
+    removed: tuple[BaseMessage, ...] = field(repr=False)
+    kept: tuple[BaseMessage, ...] = field(repr=False)
+    dropped: tuple[BaseMessage, ...] = field(repr=False)
+    summary: str = field(repr=False)
     tokens_before: int
     tokens_after: int
     coverage: float

@@ -182,10 +182,11 @@ def test_an_echo_of_a_custom_template_is_refused() -> None:
     assert reason(judged(template + " and some words", prompt=custom)) == "echo"
 
 
-def test_giving_back_the_summary_so_far_is_no_echo() -> None:
-    previous = "\n".join(f"- fact number {i}: the invoice {2000 + i} was paid" for i in range(20))
+@pytest.mark.parametrize("lines", [5, 20, 120])
+def test_giving_back_the_summary_so_far_is_no_echo(lines: int) -> None:
+    previous = "\n".join(f"- fact number {i}: the invoice {2000 + i} was paid" for i in range(lines))
     prompt = summary_prompt(None, existing=previous, new_messages="[1] user\nthanks", max_tokens=1500)
-    assert judged(previous, prompt=prompt) == Accepted(previous)
+    assert judged(previous, prompt=prompt, max_tokens=5000) == Accepted(previous)
 
 
 def test_a_summary_that_quotes_the_user_is_no_echo() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+import tracemalloc
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -413,6 +415,53 @@ async def test_cancellation_in_mid_summary_goes_through() -> None:
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+
+
+# Speed and memory
+
+
+def long_thread() -> list[BaseMessage]:
+    filler = " ".join(f"word{n}" for n in range(62))
+    return [human(f"{n} {filler}") if n % 2 else ai(f"{n} {filler}") for n in range(10_000)]
+
+
+def test_a_compaction_of_ten_thousand_messages_is_planned_within_a_second() -> None:
+    context, the_policy = Context(messages=long_thread()), policy(("tokens", 32_000), keep=("messages", 10))
+    started = time.process_time()
+    planned = plan(context, the_policy, TokenCounter(), force=False)
+    assert time.process_time() - started < 1
+    assert isinstance(planned, Plan)
+
+
+async def test_a_compaction_of_ten_thousand_messages_needs_less_than_three_times_its_text() -> None:
+    messages, the_policy = long_thread(), policy(("tokens", 32_000), keep=("messages", 10))
+    size = sum(len(message.content) for message in messages)
+    tracemalloc.start()
+    try:
+        done = await compact(
+            Context(messages=messages), the_policy, TokenCounter(), candidates(ScriptedModel.saying())
+        )
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert isinstance(done, Compaction)
+    assert peak < 3 * size
+
+
+def test_a_call_that_fires_nothing_costs_little_after_the_first() -> None:
+    context, counter = Context(messages=long_thread()), TokenCounter()
+    the_policy = policy(("tokens", 10_000_000), keep=("messages", 10))
+    plan(context, the_policy, counter, force=False)
+    started = time.process_time()
+    for _ in range(10):
+        assert isinstance(plan(context, the_policy, counter, force=False), Skipped)
+    assert (time.process_time() - started) / 10 < 0.02
+
+
+async def test_no_conversation_stands_in_the_repr_of_its_compaction() -> None:
+    done = await run(chat(), policy(keep=("messages", 6)), ScriptedModel.saying(), force=True)
+    assert "word1" not in repr(done) + repr(Context(messages=chat()))
+    assert len(repr(done)) < 1000
 
 
 def test_planning_makes_no_model_call_and_says_what_would_go() -> None:
