@@ -57,6 +57,8 @@ def partition(
     target = resolved.target_tokens if target_tokens is None else target_tokens
     if target is not None:
         floor = cuts[-1] if target_tokens is not None else last_exchange(history, cuts)
+        # Where the wish gives the exchange up by itself there is none to hold the cut, now or the next time.
+        floor = floor if cut <= floor else cuts[-1]
         cut = shrunk_cut(weights, cuts, cut, floor, target / scale - fixed_tokens)
     return _divide(history, guarded, cut) if weights.removable[cut] else None
 

@@ -102,6 +102,12 @@ def test_the_answer_before_a_new_question_is_part_of_the_last_exchange() -> None
     assert parts.kept == tuple(messages[-2:])
 
 
+def test_a_keep_smaller_than_the_last_exchange_shrinks_down_to_the_last_message() -> None:
+    messages = [*talk(2), hidden(), hidden()]
+    parts = must(divide(messages, resolved(("tokens", 2), keep=("messages", 2))))
+    assert parts.kept == (messages[2], messages[-1])
+
+
 def test_messages_of_people_alone_shrink_down_to_the_last_one() -> None:
     messages = [ai(), human(), human(), human()]
     parts = must(divide(messages, resolved(("tokens", 2), keep=("messages", 3))))
