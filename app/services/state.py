@@ -218,6 +218,8 @@ def _steps(write: StateWrite) -> list[tuple[str, Mapping[str, Any] | None]]:
     match write.values:
         case None | Mapping():
             return [("values", write.values)]
+        case []:
+            return [("values", None)]
         case several:
             return [(f"values[{index}]", values) for index, values in enumerate(several)]
 
