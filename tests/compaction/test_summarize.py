@@ -11,6 +11,7 @@ from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableLambda
+from langgraph.graph import START, StateGraph
 
 from app.compaction.calls import SummaryTask
 from app.compaction.prompt import NOTHING_TO_SUMMARISE, TOO_LONG_TO_SUMMARISE
@@ -221,6 +222,18 @@ async def test_calls_inside_a_run_inherit_no_callbacks_and_carry_the_tags() -> N
     await RunnableLambda(node).ainvoke(None, config={"callbacks": [outer], "tags": ["run"]})
     assert outer.started == []
     assert [set(tags) for tags in own.started] == [{"nostream", "middleware:summarize"}]
+
+
+async def test_no_word_of_a_summary_reaches_the_streams_of_a_graph() -> None:
+    async def node(state: dict[str, Any]) -> dict[str, Any]:
+        return {"length": len((await summary_of(task(), ScriptedModel.saying())).text)}
+
+    graph = StateGraph(dict).add_node("compacts", node).add_edge(START, "compacts").compile()
+    modes = ["messages", "updates", "custom"]
+    streamed = [part async for part in graph.astream({}, stream_mode=modes)]
+    events = [event async for event in graph.astream_events({}, version="v2")]
+    assert [mode for mode, _ in streamed] == ["updates"]
+    assert not [event for event in events if "chat_model" in event["event"]]
 
 
 async def test_the_model_itself_is_left_as_it_is() -> None:
