@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
+from fastapi.openapi.docs import get_swagger_ui_html
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import Response
 
@@ -54,6 +55,16 @@ async def info() -> Json:
             "metadata": {},
         }
     )
+
+
+@router.get("/openapi.json", include_in_schema=False)
+async def openapi(request: Request) -> Json:
+    return Json(request.app.openapi())
+
+
+@router.get("/docs", include_in_schema=False)
+async def docs(request: Request) -> Response:
+    return get_swagger_ui_html(openapi_url="openapi.json", title=f"{request.app.title} API")
 
 
 @router.get("/metrics")

@@ -33,6 +33,16 @@ async def test_the_system_routes_are_served_under_both_prefixes(idle_gateway: Ga
     assert list(text_string_to_metric_families(metrics.text))
 
 
+@pytest.mark.parametrize("prefix", ["", "/api"])
+async def test_the_api_describes_itself_under_both_prefixes(idle_gateway: Gateway, prefix: str) -> None:
+    async with httpx.AsyncClient(base_url=f"{idle_gateway.url}{prefix}") as http:
+        schema = (await http.get("/openapi.json")).json()
+        page = await http.get("/docs")
+    assert "/api/threads/{thread_id}/state" in schema["paths"]
+    assert "ThreadSearch" in schema["components"]["schemas"]
+    assert "openapi.json" in page.text
+
+
 def test_the_version_is_the_one_of_the_project() -> None:
     project = Path(__file__).resolve().parents[2] / "pyproject.toml"
     assert tomllib.loads(project.read_text())["project"]["version"] == __version__
