@@ -82,11 +82,6 @@ class ThreadStore:
     async def get(self, thread_id: str, owner: str) -> Thread | None:
         return await self._one(f"SELECT {_COLUMNS} FROM threads t WHERE {_MINE}", (thread_id, owner))
 
-    async def exists(self, thread_id: str, owner: str) -> bool:
-        async with self._pool.connection() as conn:
-            cursor = await conn.execute(f"SELECT 1 FROM threads t WHERE {_MINE}", (thread_id, owner))
-            return await cursor.fetchone() is not None
-
     async def patch(self, thread_id: str, owner: str, metadata: Mapping[str, Any]) -> Thread | None:
         """Merge ``metadata`` into the thread's, key by key. None when there is no such thread."""
         return await self._one(_PATCH, (_jsonb(metadata), thread_id, owner))
