@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
@@ -22,6 +22,7 @@ from app.chat_models.demo import DemoChatModel
 from app.chat_models.overflow import is_context_overflow
 from app.chat_models.registry import ChatModelRegistry
 from app.config import Settings
+from app.errors import ModelError
 from app.persistence.checkpoints import ThreadSaver
 from app.persistence.compactions import CompactionStore
 from app.persistence.database import Database, open_database
@@ -83,7 +84,7 @@ async def prepared_database(settings: Settings) -> AsyncIterator[Database]:
             )
         )
         await migrate(database)
-        yield database
+        yield database if url else replace(database, label=f"embedded PostgreSQL in {settings.data_dir}")
 
 
 @asynccontextmanager
@@ -92,6 +93,9 @@ async def open_core(settings: Settings, environ: dict[str, str], *, work: bool =
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(prepared_database(settings))
         core, janitor, background = _assemble(settings, environ, database)
+        # Building a model imports its package, which takes a second: not in the first request.
+        with suppress(ModelError):
+            await asyncio.to_thread(core.models.get, core.models.default)
         await core.hub.start()
         stack.push_async_callback(core.hub.stop)
         await core.queue.open()
@@ -139,7 +143,7 @@ def _assemble(
     workspaces = Workspaces(settings.data_dir / "workspaces", _limits(settings))
 
     def saver() -> ThreadSaver:
-        return ThreadSaver(pool, records.committed)
+        return ThreadSaver(pool, compactor.committed)
 
     graphs = AgentGraphs(settings, models, compactor, file_tools(workspaces), saver, DemoChatModel())
     streams = RunStreams(runs, events, hub, closing, settings.server.heartbeat_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -58,6 +59,15 @@ async def database(database_url: str) -> AsyncIterator[Database]:
     """An open pool on this test's own database."""
     async with open_database(database_url, min_size=1, max_size=10) as opened:
         yield opened
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that the account of an embedded server may enter; pytest's own folders are closed to others."""
+    with tempfile.TemporaryDirectory(prefix="threadkeep-test-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
 
 
 @pytest.fixture

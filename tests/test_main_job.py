@@ -97,13 +97,13 @@ async def do_the_job(folder: Path, transcripts: Sequence[Transcript]) -> None:
 
 
 @pytest.mark.timeout(180)
-async def test_a_shipped_conversation_is_worked_through_and_survives_a_restart(tmp_path: Path) -> None:
-    await do_the_job(tmp_path, [shipped()])
+async def test_a_shipped_conversation_is_worked_through_and_survives_a_restart(open_folder: Path) -> None:
+    await do_the_job(open_folder, [shipped()])
 
 
 @pytest.mark.timeout(600)
-async def test_real_conversations_are_worked_through_and_survive_a_restart(tmp_path: Path) -> None:
+async def test_real_conversations_are_worked_through_and_survive_a_restart(open_folder: Path) -> None:
     transcripts = list(load_shared_transcripts())
     if not transcripts:
         pytest.skip("no folder of real conversations here (THREADKEEP_TRANSCRIPTS)")
-    await do_the_job(tmp_path, transcripts)
+    await do_the_job(open_folder, transcripts)

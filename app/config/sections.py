@@ -45,7 +45,6 @@ class DatabaseSettings(Section):
     url: SecretStr | None = None
     pool_min_size: PositiveWhole = 2
     pool_max_size: PositiveWhole = 20
-    connect_timeout_s: PositiveNumber = 10.0
 
     @field_validator("url", mode="before")
     @classmethod
@@ -70,15 +69,13 @@ class RunSettings(Section):
     """How runs are worked off; ``concurrency`` is per process, times are seconds.
 
     A run whose worker showed no life for ``stalled_after_s`` is taken over, ``max_attempts`` in all. One
-    longer than ``timeout_s`` (None: no limit) ends with status timeout. ``webhook_hosts`` are the hosts a
-    run may call when it ends.
+    longer than ``timeout_s`` (None: no limit) ends with status timeout.
     """
 
     concurrency: PositiveWhole = 8
     max_attempts: PositiveWhole = 3
     stalled_after_s: PositiveNumber = 30.0
     timeout_s: PositiveNumber | None = 3600.0
-    webhook_hosts: TextList = ()
 
 
 class WorkspaceSettings(Section):
