@@ -8,6 +8,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
 from app.compaction.fence import DURABLE_CONTEXT, fenced
+from app.compaction.shorten import by_sections
 
 SUMMARY_HEADING = "## Conversation summary so far"
 MAX_SUMMARY_CHARACTERS = 6000
@@ -29,7 +30,7 @@ def summary_section(state: Mapping[str, Any]) -> str | None:
     summary = state.get("summary_text")
     if not summary:
         return None
-    return f"{SUMMARY_HEADING}\n\n{summary[:MAX_SUMMARY_CHARACTERS]}"
+    return f"{SUMMARY_HEADING}\n\n{by_sections(summary, MAX_SUMMARY_CHARACTERS, len)}"
 
 
 def with_durable_block(messages: Sequence[BaseMessage], state: Mapping[str, Any]) -> list[BaseMessage] | None:

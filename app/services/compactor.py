@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from app.compaction.pipeline import Plan, compact
 from app.compaction.summarize import CandidateHealth
 from app.compaction.tokens import TokenCounter, counter_for
 from app.compaction.types import Candidate, Compaction, CompactionPolicy, Skipped
 from app.config import SummarizationSettings
-from app.errors import ModelError, SummaryGenerationError
+from app.errors import CompactionInvariantError, ModelError, SummaryGenerationError
 from app.persistence.compactions import CompactionRecord, CompactionStore
 from app.ports import ChatModels, CompactionJob, Prepared, SummarizationEvent, SummarizationHook
 from app.services.compaction_metrics import CompactionMetrics
-from app.services.compaction_report import announce, committing, failed, skipped
+from app.services.compaction_report import announce, committing, failed, figures, skipped, what_fills
 
 # Rule E3: after three failures in a row the automatic path waits, longer with each further one.
 BREAKER_THRESHOLD = 3
@@ -87,12 +87,15 @@ class ThreadCompactor:
         except Exception:  # rule E5: no failure of a compaction may end the run
             log.exception("automatic compaction of thread %s failed, the run goes on", job.thread_id)
             return None
-        return outcome if isinstance(outcome, Prepared) else None
+        if not isinstance(outcome, Prepared):
+            return None
+        self.completed(job, outcome)
+        return outcome
 
     async def recover(self, job: CompactionJob) -> Prepared | None:
         try:
             outcome = await self._compact(job)
-        except SummaryGenerationError as error:
+        except (SummaryGenerationError, CompactionInvariantError) as error:
             log.warning("recovery of thread %s from an overflow failed: %s", job.thread_id, error)
             return None
         return outcome if isinstance(outcome, Prepared) else None
@@ -100,37 +103,41 @@ class ThreadCompactor:
     async def manual(self, job: CompactionJob) -> Prepared | Skipped:
         return await self._compact(job)
 
-    async def abandon(self, prepared: Prepared, error: str) -> None:
+    def completed(self, job: CompactionJob, prepared: Prepared) -> None:
+        record = committing(job, prepared.compaction_id, prepared.compaction)
+        announce(job, "completed", prepared.compaction_id, figures(record))
+
+    async def abandon(self, job: CompactionJob, prepared: Prepared, error: str) -> None:
         await self._store.abandon(prepared.compaction_id, error)
+        record = replace(committing(job, prepared.compaction_id, prepared.compaction), error=error)
+        self._metrics.observe(replace(record, reason="not_committed"), "failed")
+        announce(job, "failed", prepared.compaction_id, figures(record))
+
+    async def committed(self, compaction_id: str, before: str | None, after: str) -> None:
+        """The checkpointer stored the compaction: only now has it happened."""
+        record = await self._store.committed(compaction_id, before, after)
+        if record:
+            self._metrics.observe(record, "committed")
 
     def describe(self, job: CompactionJob) -> str:
-        parts = self.counter(job.model_name).breakdown(job.context)
-        named = {
-            "system prompt": parts.system,
-            "tools": parts.tools,
-            "summary": parts.summary,
-            "durable context": parts.durable,
-            "messages": parts.messages,
-            "reserved for the reply": parts.reserved,
-        }
-        figures = ", ".join(f"{name} {tokens}" for name, tokens in named.items() if tokens)
-        window = f" of a window of {job.context.window}" if job.context.window else ""
-        return f"about {parts.total} tokens{window} ({figures})"
+        return what_fills(job.context, self.counter(job.model_name))
 
     async def _compact(
         self, job: CompactionJob, check: Callable[[CompactionJob], Any] | None = None
     ) -> Prepared | Skipped:
         compaction_id = str(uuid.uuid4())
+        begun: list[Plan] = []
 
         async def on_start(plan: Plan) -> None:
             if check:
                 await check(job)
+            begun.append(plan)
             announce(job, "started", compaction_id, {"tokens_before": plan.tokens_before})
 
         try:
             outcome = await self._run_pipeline(job, on_start)
-        except SummaryGenerationError as error:
-            await self._note_failure(job, compaction_id, error)
+        except (SummaryGenerationError, CompactionInvariantError) as error:
+            await self._note_failure(job, failed(job, compaction_id, error, begun[0] if begun else None))
             raise
         match outcome:
             case Skipped():
@@ -166,8 +173,6 @@ class ThreadCompactor:
         await self._run_hooks(job, compaction)
         record = committing(job, compaction_id, compaction)
         await self._store.begin(record, (*compaction.removed, *compaction.dropped))
-        self._metrics.observe(record, "committed")
-        announce(job, "completed", compaction_id, _figures(record))
         return Prepared(compaction_id, compaction)
 
     async def _run_hooks(self, job: CompactionJob, compaction: Compaction) -> None:
@@ -181,26 +186,25 @@ class ThreadCompactor:
                 log.exception("before_summarization hook %s failed", getattr(hook, "__qualname__", hook))
 
     async def _note_skip(self, job: CompactionJob, compaction_id: str, outcome: Skipped) -> None:
-        silent = job.kind == "auto" and outcome.reason != "insufficient_gain"
-        if silent:
+        """What nobody asked for and no model worked on leaves no trace: it happens before every model call."""
+        if job.kind == "auto" and not outcome.models_tried:
             return
-        record = skipped(job, compaction_id, outcome)
-        await self._store.add(record)
-        self._metrics.observe(record, "skipped")
-        announce(job, "skipped", compaction_id, _figures(record))
+        await self._note(job, skipped(job, compaction_id, outcome), "skipped")
         if job.kind == "auto":
             # The summary was paid for and thrown away; asked again before every model call it would be again.
-            await self._count_failure(job, "insufficient_gain")
+            await self._count_failure(job, outcome.reason)
 
-    async def _note_failure(
-        self, job: CompactionJob, compaction_id: str, error: SummaryGenerationError
-    ) -> None:
-        record = failed(job, compaction_id, error)
-        await self._store.add(record)
-        self._metrics.observe(record, "failed")
-        announce(job, "failed", compaction_id, _figures(record))
+    async def _note_failure(self, job: CompactionJob, record: CompactionRecord) -> None:
+        await self._note(job, record, "failed")
         if job.kind == "auto":
-            await self._count_failure(job, str(error))
+            await self._count_failure(job, record.error or "")
+
+    async def _note(
+        self, job: CompactionJob, record: CompactionRecord, outcome: Literal["skipped", "failed"]
+    ) -> None:
+        await self._store.add(record)
+        self._metrics.observe(record, outcome)
+        announce(job, outcome, record.compaction_id, figures(record))
 
     async def _count_failure(self, job: CompactionJob, error: str) -> None:
         await self._store.failed(
@@ -217,20 +221,3 @@ class ThreadCompactor:
             return self._models.get(model_name)
         except ModelError:
             return None
-
-
-def _figures(record: CompactionRecord) -> Mapping[str, Any]:
-    names = (
-        "reason",
-        "error",
-        "model_name",
-        "tokens_before",
-        "tokens_after",
-        "removed_message_count",
-        "preserved_message_count",
-        "coverage",
-        "duration_ms",
-        "trigger",
-        "extractive",
-    )
-    return {name: getattr(record, name) for name in names}
