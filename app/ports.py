@@ -92,11 +92,11 @@ class Graphs(Protocol):
         ...
 
     def for_state(self, name: str | None) -> CompiledStateGraph[Any, Any, Any, Any]:
-        """The graph for reading and writing state, with a checkpointer of its own. None or unknown: the default graph."""
+        """The graph for reading and writing state, with its own checkpointer. None or unknown: the default graph."""
         ...
 
     def writer(self, name: str | None) -> CompiledStateGraph[Any, Any, Any, Any]:
-        """The one-node state writer with the graph's channels; writing ``as_node=WRITER_NODE`` leaves the thread idle."""
+        """The one-node state writer with the graph's channels; its writes (``WRITER_NODE``) leave the thread idle."""
         ...
 
     def for_run(self, name: str, model_name: str) -> CompiledStateGraph[Any, Any, Any, Any]:
@@ -175,8 +175,12 @@ class Compactor(Protocol):
         """What fills the window, part by part, in words."""
         ...
 
-    async def abandon(self, prepared: Prepared, error: str) -> None:
-        """The state write did not happen."""
+    def completed(self, job: CompactionJob, prepared: Prepared) -> None:
+        """Tell the clients of the run that the recovered request was answered; the state write is certain now."""
+        ...
+
+    async def abandon(self, job: CompactionJob, prepared: Prepared, error: str) -> None:
+        """The state write did not happen, and why (a sentence)."""
         ...
 
 

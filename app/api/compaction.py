@@ -17,6 +17,7 @@ from app.services.ids import check_uuid
 router = APIRouter(prefix="/threads/{thread_id}", tags=["compaction"])
 
 INSTRUCTIONS_MAX = 4000
+Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class CompactBody(BaseModel):
@@ -26,8 +27,8 @@ class CompactBody(BaseModel):
 
     force: StrictBool = True
     keep: ContextSizeSettings | None = None
-    model_name: str | None = None
-    agent_name: str | None = None
+    model_name: Name | None = None
+    agent_name: Name | None = None
     instructions: Annotated[str, Field(max_length=INSTRUCTIONS_MAX)] | None = None
 
     def request(self) -> CompactRequest:

@@ -12,7 +12,7 @@ from psycopg_pool import AsyncConnectionPool
 
 COMPACTION_CHANNEL = "compaction"
 
-OnCompaction = Callable[[str, str | None, str], Awaitable[None]]
+OnCompaction = Callable[[str, str | None, str], Awaitable[object]]
 
 
 class ThreadSaver(AsyncPostgresSaver):

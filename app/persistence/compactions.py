@@ -77,10 +77,12 @@ class CompactionStore:
             await _insert(conn, record)
             await _archive(conn, record, removed)
 
-    async def committed(self, compaction_id: str, before: str | None, after: str) -> None:
-        """The checkpoint ``after`` that holds the compaction is stored."""
+    async def committed(self, compaction_id: str, before: str | None, after: str) -> CompactionRecord | None:
+        """The checkpoint ``after`` that holds the compaction is stored. None when that is known already."""
         async with self._pool.connection() as conn:
-            await conn.execute(_COMMITTED, {"id": compaction_id, "before": before, "after": after})
+            cursor = await conn.execute(_COMMITTED, {"id": compaction_id, "before": before, "after": after})
+            row = await cursor.fetchone()
+            return _record(row) if row else None
 
     async def add(self, record: CompactionRecord) -> None:
         """Write a record that changed no state (skipped or failed)."""
@@ -91,7 +93,7 @@ class CompactionStore:
         """The state write of a begun compaction failed; its archive rows stay, they do no harm."""
         async with self._pool.connection() as conn:
             await conn.execute(
-                """UPDATE compactions SET status = 'failed', error = %s
+                """UPDATE compactions SET status = 'failed', reason = 'not_committed', error = %s
                    WHERE compaction_id = %s AND status = 'committing'""",
                 (error, compaction_id),
             )
@@ -126,8 +128,11 @@ class CompactionStore:
         """The archived messages of one compaction as JSON texts, in their order."""
         async with self._pool.connection() as conn:
             cursor = await conn.execute(
-                """SELECT message FROM archived_messages WHERE thread_id = %s AND compaction_id = %s
-                   ORDER BY position""",
+                """SELECT a.message FROM compactions c
+                   CROSS JOIN unnest(c.removed_ids, c.removed_digests) WITH ORDINALITY AS r(id, digest, number)
+                   JOIN archived_messages a
+                     ON a.thread_id = c.thread_id AND a.message_id = r.id AND a.digest = r.digest
+                   WHERE c.thread_id = %s AND c.compaction_id = %s ORDER BY r.number""",
                 (thread_id, compaction_id),
             )
             return [row["message"] for row in await cursor.fetchall()]
@@ -207,29 +212,41 @@ _INSERT = (
     f"VALUES ({', '.join(f'%({name})s' for name in _NAMES)}, %(usage)s, %(models_tried)s)"
 )
 
+# What an earlier compaction archived and did not commit belongs to the one that does.
 _ARCHIVE = """
-INSERT INTO archived_messages (thread_id, message_id, digest, compaction_id, position, run_id, message)
-SELECT %(thread)s, m.id, m.digest, %(compaction)s, m.position, %(run)s, m.message
-FROM unnest(%(ids)s::text[], %(digests)s::text[], %(positions)s::bigint[], %(texts)s::text[])
-     AS m(id, digest, position, message)
-ON CONFLICT DO NOTHING
+WITH removed AS (
+    SELECT * FROM unnest(%(ids)s::text[], %(digests)s::text[], %(positions)s::bigint[], %(texts)s::text[])
+        AS m(id, digest, position, message)
+), noted AS (
+    UPDATE compactions SET removed_ids = %(ids)s::text[], removed_digests = %(digests)s::text[]
+    WHERE compaction_id = %(compaction)s
+)
+INSERT INTO archived_messages AS a (thread_id, message_id, digest, compaction_id, position, run_id, message)
+SELECT %(thread)s, m.id, m.digest, %(compaction)s, m.position, %(run)s, m.message FROM removed m
+ON CONFLICT (thread_id, message_id, digest) DO UPDATE
+    SET compaction_id = EXCLUDED.compaction_id, run_id = EXCLUDED.run_id
+    WHERE NOT EXISTS (
+        SELECT 1 FROM compactions c WHERE c.compaction_id = a.compaction_id AND c.status = 'committed')
 """
 
-_COMMITTED = """
+_COMMITTED = f"""
 WITH record AS (
-    UPDATE compactions SET status = 'committed', error = NULL, checkpoint_before = %(before)s,
+    UPDATE compactions SET status = 'committed', reason = NULL, error = NULL, checkpoint_before = %(before)s,
         checkpoint_after = %(after)s
-    WHERE compaction_id = %(id)s AND status IN ('committing', 'failed') RETURNING thread_id, compaction_id
+    WHERE compaction_id = %(id)s AND status IN ('committing', 'failed') RETURNING {_COLUMNS}
+), thread AS (
+    UPDATE threads SET last_compaction_id = record.compaction_id, compaction_failures = 0,
+        compaction_retry_at = NULL, compaction_last_error = NULL
+    FROM record WHERE threads.thread_id = record.thread_id
 )
-UPDATE threads SET last_compaction_id = record.compaction_id, compaction_failures = 0, compaction_retry_at = NULL,
-       compaction_last_error = NULL
-FROM record WHERE threads.thread_id = record.thread_id
+SELECT * FROM record
 """
 
 _SETTLE = """
 UPDATE compactions c SET
     status = CASE WHEN k.checkpoint_id IS NULL THEN 'failed' ELSE 'committed' END,
-    error = CASE WHEN k.checkpoint_id IS NULL THEN 'the process ended before the commit' END,
+    reason = CASE WHEN k.checkpoint_id IS NULL THEN 'not_committed' END,
+    error = CASE WHEN k.checkpoint_id IS NULL THEN 'it ended before the commit' END,
     checkpoint_before = k.parent_checkpoint_id, checkpoint_after = k.checkpoint_id
 FROM compactions o
 LEFT JOIN LATERAL (

@@ -75,7 +75,7 @@ class CompactionService:
         self, owner: str, thread_id: str, limit: int, before: str | None
     ) -> list[CompactionRecord]:
         """Newest first. Raises NotFound."""
-        await self._graph_of(owner, thread_id, None)
+        await self._check_exists(owner, thread_id)
         await self._records.settle(thread_id)
         return await self._records.page(thread_id, limit, before)
 
@@ -83,7 +83,7 @@ class CompactionService:
         self, owner: str, thread_id: str, compaction_id: str
     ) -> tuple[CompactionRecord, list[str]]:
         """A record, and the messages it removed as JSON texts. Raises NotFound."""
-        await self._graph_of(owner, thread_id, None)
+        await self._check_exists(owner, thread_id)
         await self._records.settle(thread_id)
         record = await self._records.get(thread_id, compaction_id)
         if record is None:
@@ -102,10 +102,10 @@ class CompactionService:
             outcome = await self._compactor.manual(job)
             if isinstance(outcome, Skipped):
                 return _skipped(thread_id, outcome, head)
-            return await self._commit(held, graph_name, outcome, head)
+            return await self._commit(held, graph_name, job, outcome, head)
 
     async def _commit(
-        self, held: Held, graph_name: str, prepared: Prepared, head: StateSnapshot
+        self, held: Held, graph_name: str, job: CompactionJob, prepared: Prepared, head: StateSnapshot
     ) -> dict[str, Any]:
         try:
             await held.confirm()
@@ -115,7 +115,9 @@ class CompactionService:
                 as_node=WRITER_NODE,
             )
         except BaseException as error:
-            await self._compactor.abandon(prepared, type(error).__name__)
+            await self._compactor.abandon(
+                job, prepared, f"the state was not written ({type(error).__name__})"
+            )
             raise
         snapshot = await self._head(graph_name, held.thread_id)
         await self._threads.save_state_summary(held.thread_id, summarize_snapshot(snapshot))
@@ -137,10 +139,21 @@ class CompactionService:
             )
 
     async def _graph_of(self, owner: str, thread_id: str, agent_name: str | None) -> str:
+        """The request's agent, else the one the thread's last run used, else the default."""
         thread = await self._threads.get(thread_id, owner)
         if thread is None:
             raise NotFound(f"There is no thread {thread_id}")
-        return self._graphs.resolve(agent_name or thread.graph_name or self._graphs.default)
+        if agent_name is None:
+            return self._graphs.spec(thread.graph_name).name
+        try:
+            return self._graphs.resolve(agent_name)
+        except (InvalidInput, NotFound):
+            known = ", ".join(self._graphs.names)
+            raise InvalidInput(f"agent_name: there is no agent {agent_name!r}; known: {known}") from None
+
+    async def _check_exists(self, owner: str, thread_id: str) -> None:
+        if not await self._threads.exists(thread_id, owner):
+            raise NotFound(f"There is no thread {thread_id}")
 
     def _model_for(self, graph_name: str, wanted: str | None) -> str:
         """The request's model, else the one of the thread's agent, else the default."""

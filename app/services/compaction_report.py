@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
-from app.compaction.types import Compaction, ModelAttempt, Skipped
-from app.errors import SummaryGenerationError
+from app.compaction.history import History
+from app.compaction.pipeline import Plan
+from app.compaction.protected import newest_user_message
+from app.compaction.tokens import TokenCounter
+from app.compaction.types import Compaction, Context, ModelAttempt, Skipped
+from app.errors import CompactionInvariantError, SummaryGenerationError
 from app.persistence.compactions import CompactionRecord
 from app.ports import CompactionJob
 
@@ -71,8 +76,14 @@ def skipped(job: CompactionJob, compaction_id: str, outcome: Skipped) -> Compact
     )
 
 
-def failed(job: CompactionJob, compaction_id: str, error: SummaryGenerationError) -> CompactionRecord:
-    return CompactionRecord(
+def failed(
+    job: CompactionJob,
+    compaction_id: str,
+    error: SummaryGenerationError | CompactionInvariantError,
+    plan: Plan | None,
+) -> CompactionRecord:
+    """``plan`` is what would have been done, None when not even that could be found out."""
+    record = CompactionRecord(
         compaction_id=compaction_id,
         thread_id=job.thread_id,
         run_id=job.run_id,
@@ -80,12 +91,58 @@ def failed(job: CompactionJob, compaction_id: str, error: SummaryGenerationError
         status="failed",
         reason=error.code,
         error=error.detail,
+        tokens_before=plan.tokens_before if plan else 0,
         preserved_message_count=len(job.context.messages),
+        trigger=plan.trigger if plan else None,
+        instructions=job.instructions,
+    )
+    if isinstance(error, CompactionInvariantError):
+        return record
+    return replace(
+        record,
         models_tried=_attempts(error.models_tried),
         duration_ms=error.duration_ms,
         usage=error.usage,
-        instructions=job.instructions,
     )
+
+
+def figures(record: CompactionRecord) -> Mapping[str, Any]:
+    """What an event tells beside its status."""
+    return {name: getattr(record, name) for name in _FIGURES}
+
+
+_FIGURES = (
+    "reason",
+    "error",
+    "model_name",
+    "tokens_before",
+    "tokens_after",
+    "removed_message_count",
+    "preserved_message_count",
+    "coverage",
+    "duration_ms",
+    "trigger",
+    "extractive",
+)
+
+
+def what_fills(context: Context, counter: TokenCounter) -> str:
+    """What fills the context window, part by part, in words (rule E7)."""
+    parts = counter.breakdown(context)
+    newest = newest_user_message(History.of(context.messages))
+    asked = 0 if newest is None else round(counter.message(context.messages[newest]) * parts.scale)
+    named = {
+        "system prompt": parts.system,
+        "tools": parts.tools,
+        "summary": parts.summary,
+        "durable context": parts.durable,
+        "the newest user message": asked,
+        "the other messages": parts.messages - asked,
+        "reserved for the reply": parts.reserved,
+    }
+    shown = ", ".join(f"{name} {tokens}" for name, tokens in named.items() if tokens > 0)
+    window = f" of a window of {context.window}" if context.window else ""
+    return f"about {parts.total} tokens{window} ({shown})"
 
 
 def _attempts(attempts: Sequence[ModelAttempt]) -> list[dict[str, Any]]:

@@ -109,8 +109,9 @@ class ThreadCompactor:
 
     async def abandon(self, job: CompactionJob, prepared: Prepared, error: str) -> None:
         await self._store.abandon(prepared.compaction_id, error)
-        record = replace(committing(job, prepared.compaction_id, prepared.compaction), error=error)
-        self._metrics.observe(replace(record, reason="not_committed"), "failed")
+        begun = committing(job, prepared.compaction_id, prepared.compaction)
+        record = replace(begun, status="failed", reason="not_committed", error=error)
+        self._metrics.observe(record, "failed")
         announce(job, "failed", prepared.compaction_id, figures(record))
 
     async def committed(self, compaction_id: str, before: str | None, after: str) -> None:

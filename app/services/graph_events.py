@@ -6,7 +6,12 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from langchain_core.messages import BaseMessage, BaseMessageChunk, message_chunk_to_message
+from langchain_core.messages import (
+    BaseMessage,
+    BaseMessageChunk,
+    RemoveMessage,
+    message_chunk_to_message,
+)
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 
@@ -63,6 +68,9 @@ async def graph_events(
         suffix = "".join(f"|{part}" for part in namespace)
         if mode != "messages":
             yield f"{mode}{suffix}", chunk
+            continue
+        if isinstance(chunk[0], RemoveMessage):
+            # How a compaction empties the list is no message: front ends would show it as one.
             continue
         if tuples:
             yield f"messages{suffix}", chunk

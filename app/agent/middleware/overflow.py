@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 from langchain.agents.middleware.types import ExtendedModelResponse
-from langchain_core.messages import RemoveMessage
-from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command
 
 from app.agent.job import job_for
@@ -49,30 +48,30 @@ class OverflowMiddleware(AgentMiddleware[FullState, Any]):
         )
         prepared = await self._compactor.recover(job)
         if prepared is None:
-            raise self._gave_up(job, "and nothing of it can be compacted") from error
+            raise self._gave_up(job, "and nothing of it could be compacted") from error
         response = await self._retry(job, prepared, request, handler)
+        self._compactor.completed(job, prepared)
         update = compaction_update(prepared.compaction, prepared.compaction_id)
-        # The command lands beside the model's own update: it repeats the reply, so that either order gives the same.
-        update["messages"] = [
-            RemoveMessage(id=REMOVE_ALL_MESSAGES),
-            *prepared.compaction.kept,
-            *response.result,
-        ]
+        # One write, the reply included: as a write of its own it would have to come after the other one.
+        response.result = [*update.pop("messages"), *response.result]
         return ExtendedModelResponse(response, Command(update=update))
 
     async def _retry(
         self, job: CompactionJob, prepared: Prepared, request: ModelRequest[Any], handler: Handler
     ) -> ModelResponse[Any]:
-        update = compaction_update(prepared.compaction, prepared.compaction_id)
-        kept: Any = list(prepared.compaction.kept)
-        state: Any = {**request.state, **update, "messages": kept}
+        compaction = prepared.compaction
+        kept: Any = list(compaction.kept)
+        update = {**compaction_update(compaction, prepared.compaction_id), "messages": kept}
+        state: Any = {**request.state, **update}
         try:
             return await handler(request.override(messages=kept, state=state))
         except Exception as error:
-            await self._compactor.abandon(prepared, type(error).__name__)
+            failure = f"the request failed again after compaction ({type(error).__name__})"
+            await self._compactor.abandon(job, prepared, failure)
             if not self._compactor.is_overflow(error):
                 raise
-            raise self._gave_up(job, "even after compaction") from error
+            smaller = replace(job.context, messages=kept, summary=compaction.summary)
+            raise self._gave_up(replace(job, context=smaller), "even after compaction") from error
 
     def _gave_up(self, job: CompactionJob, how: str) -> ContextOverflow:
         filling = self._compactor.describe(job)
