@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from psycopg_pool import PoolTimeout
 
 from app.agent.build import AgentGraphs
+from app.agent.parts import AgentParts
 from app.agent.tools import WorkspaceLimits, Workspaces, file_tools
 from app.api.application import build_app
 from app.api.deps import Services
@@ -145,7 +146,9 @@ def _assemble(
     def saver() -> ThreadSaver:
         return ThreadSaver(pool, compactor.committed)
 
-    graphs = AgentGraphs(settings, models, compactor, file_tools(workspaces), saver, DemoChatModel())
+    graphs = AgentGraphs(
+        settings, models, AgentParts(compactor, file_tools(workspaces)), saver, DemoChatModel()
+    )
     streams = RunStreams(runs, events, hub, closing, settings.server.heartbeat_s)
     executor = RunExecutor(runs, events, threads, graphs, settings.runs)
     queue = RunQueue(pool, executor.execute, _worker_settings(settings))

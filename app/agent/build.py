@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import SystemMessage
-from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from app.agent.middleware import chain
+from app.agent.parts import AgentParts
 from app.agent.state import STATE_SCHEMAS
 from app.config import AGENT_ALIASES, AgentSettings, Settings
 from app.errors import ConfigError, InvalidInput, NotFound
-from app.ports import WRITER_NODE, AgentSpec, ChatModels, Compactor
+from app.ports import WRITER_NODE, AgentSpec, ChatModels
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 NAMESPACE = uuid.UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
@@ -37,16 +37,15 @@ class AgentGraphs:
         self,
         settings: Settings,
         models: ChatModels,
-        compactor: Compactor,
-        tools: Sequence[BaseTool],
+        parts: AgentParts,
         savers: Callable[[], BaseCheckpointSaver[Any]],
         placeholder: BaseChatModel,
     ) -> None:
         self._agents: Mapping[str, AgentSettings] = {agent.name: agent for agent in settings.agents}
         self._schema = STATE_SCHEMAS[settings.checkpoint_mode]
         self._models = models
-        self._compactor = compactor
-        self._tools = {tool.name: tool for tool in tools}
+        self._parts = parts
+        self._tools = {tool.name: tool for tool in parts.tools}
         self._savers = savers
         self._specs = {agent.name: self._spec(agent) for agent in settings.agents}
         self._built: dict[tuple[str, str], Graph] = {}
@@ -111,7 +110,7 @@ class AgentGraphs:
             model,
             list(spec.tools),
             system_prompt=spec.system,
-            middleware=chain(self._compactor, spec, model_name),
+            middleware=chain(self._parts, spec, model_name),
             state_schema=self._schema,
             name=None,
         )

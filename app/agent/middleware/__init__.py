@@ -10,14 +10,18 @@ from app.agent.middleware.durable_context import DurableContextMiddleware
 from app.agent.middleware.overflow import OverflowMiddleware
 from app.agent.middleware.summarization import SummarizationMiddleware
 from app.agent.middleware.valid_request import ValidRequestMiddleware
-from app.ports import AgentSpec, Compactor
+from app.agent.parts import AgentParts
+from app.ports import AgentSpec
 
 
-def chain(compactor: Compactor, agent: AgentSpec, model_name: str) -> list[AgentMiddleware[Any, Any]]:
-    """Before the model: compaction. Around the call: overflow recovery, then the durable block, then validity."""
+def chain(parts: AgentParts, agent: AgentSpec, model_name: str) -> list[AgentMiddleware[Any, Any]]:
+    """Hooks run from the first to the last; around a model call the first is outermost.
+
+    The recovery from an overflow is outermost, so that the retried call gets the durable block of the compacted state.
+    """
     return [
-        SummarizationMiddleware(compactor, agent, model_name),
-        OverflowMiddleware(compactor, agent, model_name),
+        OverflowMiddleware(parts.compactor, agent, model_name),
         DurableContextMiddleware(),
+        SummarizationMiddleware(parts.compactor, agent, model_name),
         ValidRequestMiddleware(),
     ]
