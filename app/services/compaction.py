@@ -152,7 +152,7 @@ class CompactionService:
             raise InvalidInput(f"agent_name: there is no agent {agent_name!r}; known: {known}") from None
 
     async def _check_exists(self, owner: str, thread_id: str) -> None:
-        if not await self._threads.exists(thread_id, owner):
+        if await self._threads.get(thread_id, owner) is None:
             raise NotFound(f"There is no thread {thread_id}")
 
     def _model_for(self, graph_name: str, wanted: str | None) -> str:
