@@ -67,10 +67,13 @@ def superseded_reminders(messages: Sequence[BaseMessage]) -> frozenset[int]:
 
 
 def _request(history: History, index: int) -> tuple[int, ...]:
-    """A user's message with its group; an answer also with the question, without which it says nothing."""
-    before = _before(history, index)
-    question = history.group(before) if _asks(history, before) else ()
-    return (*question, *history.group(index))
+    """A user's message with what it cannot be understood without: an answer with its question, wherever the answer
+    stands: in the result of the clarification, or in a message behind it, hidden or not."""
+    before, behind = _neighbour(history, index, -1), _neighbour(history, index, 1)
+    request = history.group(index)
+    if is_tool_result(history.messages[index]):
+        return (*request, behind) if behind is not None and is_human(history.messages[behind]) else request
+    return (*history.group(before), *request) if before is not None and _answers(history, before) else request
 
 
 def _protect(reasons: dict[int, str], group: Iterable[int], word: str) -> None:
@@ -96,24 +99,21 @@ def _protect_pins(
 
 
 def _is_said_by_user(history: History, index: int) -> bool:
-    message = history.messages[index]
-    if is_real_user_message(message) or _asks(history, index):
-        return True
-    return is_human(message) and not is_reminder(message) and _asks(history, _before(history, index))
+    return is_real_user_message(history.messages[index]) or _answers(history, index)
 
 
-def _before(history: History, index: int) -> int:
-    """Position of the message before, reminders passed over; -1 at the beginning."""
-    positions = range(index - 1, -1, -1)
-    return next((i for i in positions if not is_reminder(history.messages[i])), -1)
+def _neighbour(history: History, index: int, step: int) -> int | None:
+    """Position of the message before (-1) or behind (1), reminders passed over."""
+    positions = range(index + step, len(history) if step > 0 else -1, step)
+    return next((i for i in positions if not is_reminder(history.messages[i])), None)
 
 
-def _asks(history: History, index: int) -> bool:
+def _answers(history: History, index: int) -> bool:
     """Whether the message is the result of an ``ask_clarification`` call, named or not."""
-    owner = history.owners.get(index)
-    message = history.messages[index] if index >= 0 else None
-    if message is None or not is_tool_result(message):
+    message = history.messages[index]
+    if not is_tool_result(message):
         return False
+    owner = history.owners.get(index)
     if message.name or owner is None:
         return message.name == CLARIFICATION_TOOL
     calls = getattr(history.messages[owner], "tool_calls", ())
