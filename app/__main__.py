@@ -27,7 +27,11 @@ GRACE_SECONDS = 5
 
 
 class Server(uvicorn.Server):
-    """Ends the streams of the process as soon as it is told to stop; uvicorn would wait for them."""
+    """Ends the streams of the process as soon as it is told to stop; uvicorn would wait for them.
+
+    Nor does it end the process by the signal when the requests are done, as uvicorn does: there are still runs to
+    hand back and a database to stop.
+    """
 
     def __init__(self, config: uvicorn.Config, core: Core) -> None:
         super().__init__(config)
@@ -35,7 +39,8 @@ class Server(uvicorn.Server):
         self._loop = asyncio.get_running_loop()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        super().handle_exit(sig, frame)
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
         self._loop.call_soon_threadsafe(self._core.close_streams)
 
 
