@@ -9,7 +9,7 @@ from functools import cached_property
 
 from langchain_core.messages import BaseMessage
 
-from app.compaction.roles import is_ai, is_reasoning_only, is_tool_result, tool_call_ids
+from app.compaction.roles import CLARIFICATION_TOOL, is_ai, is_reasoning_only, is_tool_result, tool_call_ids
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,17 @@ class History:
         C3)."""
         last = next((i for i in range(len(self) - 1, -1, -1) if i not in self.owners), None)
         return last if last is not None and self.unanswered(last) else None
+
+    @cached_property
+    def clarifications(self) -> frozenset[tuple[int, str | None]]:
+        """Calls that ask the user something: (position, call id)."""
+        return frozenset(
+            (index, call["id"])
+            for index in self.calls
+            if is_ai(message := self.messages[index])
+            for call in message.tool_calls
+            if call["name"] == CLARIFICATION_TOOL
+        )
 
     def unanswered(self, index: int) -> Counter[str]:
         """Ids of the calls of a message that no result answers, with how often."""

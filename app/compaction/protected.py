@@ -67,8 +67,8 @@ def superseded_reminders(messages: Sequence[BaseMessage]) -> frozenset[int]:
 
 
 def _request(history: History, index: int) -> tuple[int, ...]:
-    """A user's message with what it cannot be understood without: an answer with its question, wherever the answer
-    stands: in the result of the clarification, or in a message behind it, hidden or not."""
+    """A user's message with what it cannot be understood without: an answer with its question, wherever the
+    answer stands: in the result of the clarification, or in a message behind it, hidden or not."""
     before, behind = _neighbour(history, index, -1), _neighbour(history, index, 1)
     request = history.group(index)
     if is_tool_result(history.messages[index]):
@@ -84,14 +84,14 @@ def _protect(reasons: dict[int, str], group: Iterable[int], word: str) -> None:
 def _protect_pins(
     reasons: dict[int, str], history: History, costs: Sequence[int], pinned: frozenset[str], budget: int
 ) -> frozenset[int]:
-    over_budget = set()
+    over_budget: set[int] = set()
     for index in range(len(history) - 1, -1, -1):
-        if history.messages[index].id not in pinned or index in reasons:
+        if history.messages[index].id not in pinned or index in reasons or index in over_budget:
             continue
         group = history.group(index)
         price = sum(costs[member] for member in group if member not in reasons)
         if price > budget:
-            over_budget.add(index)
+            over_budget.update(member for member in group if history.messages[member].id in pinned)
             continue
         budget -= price
         _protect(reasons, group, "pinned")
@@ -116,5 +116,4 @@ def _answers(history: History, index: int) -> bool:
     owner = history.owners.get(index)
     if message.name or owner is None:
         return message.name == CLARIFICATION_TOOL
-    calls = getattr(history.messages[owner], "tool_calls", ())
-    return any(c["id"] == message.tool_call_id and c["name"] == CLARIFICATION_TOOL for c in calls)
+    return (owner, message.tool_call_id) in history.clarifications

@@ -28,16 +28,18 @@ def valid_request(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
 def _is_valid(messages: Sequence[BaseMessage]) -> bool:
     """Whether each calling message is followed at once by one result for each call, and no result stands
     elsewhere."""
-    unanswered: list[str] = []
+    unanswered: dict[str, int] = {}
     for message in messages:
         if is_tool_result(message):
-            if message.tool_call_id not in unanswered:
+            left = unanswered.pop(message.tool_call_id, 0) - 1
+            if left < 0:
                 return False
-            unanswered.remove(message.tool_call_id)
+            if left > 0:
+                unanswered[message.tool_call_id] = left
         elif unanswered:
             return False
         elif is_ai(message):
-            unanswered.extend(tool_call_ids(message))
+            unanswered = Counter(tool_call_ids(message))
     return not unanswered
 
 
@@ -60,10 +62,6 @@ def _results_of(history: History, index: int, caller: AIMessage) -> Iterator[Bas
             wanted[call_id] -= 1
             chosen.append(result)
     yield from (history.messages[result] for result in reversed(chosen))
-    yield from (_missing(caller, call_id) for call_id in wanted.elements())
-
-
-def _missing(caller: AIMessage, call_id: str) -> ToolMessage:
-    calls = [*caller.tool_calls, *caller.invalid_tool_calls]
-    name = next((call.get("name") for call in calls if call.get("id") == call_id), None)
-    return ToolMessage(content=NO_RESULT, tool_call_id=call_id, name=name, status="error")
+    names = {call.get("id"): call.get("name") for call in (*caller.tool_calls, *caller.invalid_tool_calls)}
+    for call_id in wanted.elements():
+        yield ToolMessage(content=NO_RESULT, tool_call_id=call_id, name=names.get(call_id), status="error")

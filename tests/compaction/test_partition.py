@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+
+import pytest
 from langchain_core.messages import BaseMessage
 
 from app.compaction.partition import Partition, partition
+from app.compaction.repair import valid_request
 from app.compaction.tokens import TokenCounter
 from app.compaction.trigger import ResolvedPolicy
+from app.compaction.verify import verify
 from tests.compaction.build import (
     ai,
     flat,
@@ -351,3 +358,62 @@ def test_messages_with_the_same_id_are_all_accounted_for() -> None:
     messages = [message.model_copy(update={"id": "same"}) for message in talk(4)]
     parts = must(divide(messages, resolved(keep=("messages", 2))))
     assert len(parts.removed) + len(parts.kept) == 8
+
+
+# Size
+
+
+def rounds() -> Iterator[BaseMessage]:
+    for n in range(2500):
+        yield from (human(f"file {n}"), *tool_round(f"c{n}", f"line {n}\n" * 90), ai("ok"))
+
+
+def one_call_of_thousands() -> Iterator[BaseMessage]:
+    names = [f"c{n}" for n in range(5000)]
+    yield ai("", *names)
+    yield from (result(name) for name in reversed(names))
+
+
+def calls_that_overlap() -> Iterator[BaseMessage]:
+    for n in range(5000):
+        yield from (ai("", f"c{n}"), result(f"c{n - 1}"))
+
+
+def orphans() -> Iterator[BaseMessage]:
+    yield from (result("nobody") for _ in range(10_000))
+
+
+def nudges_and_reminders() -> Iterator[BaseMessage]:
+    for _ in range(5000):
+        yield from (hidden(), reminder())
+
+
+def reasoning() -> Iterator[BaseMessage]:
+    yield from (ai([{"type": "reasoning", "reasoning": "hm"}]) for _ in range(10_000))
+
+
+@pytest.mark.parametrize(
+    "history",
+    [rounds, one_call_of_thousands, calls_that_overlap, orphans, nudges_and_reminders, reasoning],
+    ids=lambda history: history.__name__,
+)
+def test_ten_thousand_messages_are_planned_in_a_second(history: Callable[[], Iterator[BaseMessage]]) -> None:
+    messages = list(history())
+    pinned = frozenset(message.id or "" for message in messages[::2])
+    start = time.process_time()
+    parts = partition(messages, resolved(("tokens", 3000)), TokenCounter(), fixed_tokens=100, pinned=pinned)
+    valid_request(messages)
+    assert time.process_time() - start < 1
+    if parts is not None:
+        verify(messages, parts)
+
+
+def test_planning_needs_at_most_three_times_the_memory_of_the_text() -> None:
+    messages = list(rounds())
+    size = sum(len(message.text) for message in messages)
+    tracemalloc.start()
+    parts = partition(messages, resolved(("tokens", 3000)), TokenCounter(), fixed_tokens=100)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert parts is not None
+    assert peak < 3 * size
