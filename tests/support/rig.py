@@ -1,0 +1,88 @@
+"""A served application whose models are the provider stand-in: what compaction is tested on, end to end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.support.answers import Answer, Behaviour, Reply, Request
+from tests.support.gateway import Gateway, serving
+from tests.support.postgres import clone
+from tests.support.provider import Provider, running_provider
+from tests.support.threads import SUMMARY, is_summary_call, stand_in
+
+SMALL = {
+    "trigger": {"type": "tokens", "value": 3000},
+    "keep": {"type": "messages", "value": 4},
+    "max_summary_tokens": 300,
+}
+"""Fires at about two thousand tokens of messages: the system prompt and the tools are a thousand."""
+
+
+@dataclass
+class Rig:
+    """``mark`` forgets earlier requests. Summary calls get what ``summarizer`` says for the model, all others
+    what ``agent`` says; by default both get a fine answer."""
+
+    gateway: Gateway
+    provider: Provider
+    _summaries: dict[str, Behaviour] = field(default_factory=dict)
+    _agent: Behaviour = field(default_factory=Reply)
+    _seen: int = 0
+
+    def summarizer(self, behaviour: Behaviour, model: str = "main") -> None:
+        self._summaries[model] = behaviour
+
+    def agent(self, behaviour: Behaviour) -> None:
+        self._agent = behaviour
+
+    def reset(self) -> None:
+        """Fine answers again, and no requests."""
+        self._summaries.clear()
+        self._agent = Reply()
+        self.mark()
+
+    def mark(self) -> None:
+        self._seen = len(self.provider.chats)
+
+    def summary_calls(self, model: str | None = None) -> list[Request]:
+        return [
+            chat
+            for chat in self.provider.chats[self._seen :]
+            if is_summary_call(chat) and model in (None, chat.body["model"])
+        ]
+
+    def agent_calls(self) -> list[Request]:
+        return [chat for chat in self.provider.chats[self._seen :] if not is_summary_call(chat)]
+
+    def summarize(self, request: Request) -> Answer:
+        return _answer(self._summaries.get(request.body["model"], Reply(SUMMARY)), request)
+
+    def answer(self, request: Request) -> Answer:
+        return _answer(self._agent, request)
+
+
+def _answer(behaviour: Behaviour, request: Request) -> Answer:
+    return behaviour(request) if callable(behaviour) else behaviour
+
+
+@asynccontextmanager
+async def rigged(
+    folder: Path,
+    template: str,
+    summarization: Mapping[str, Any],
+    models: Sequence[str] = ("main",),
+    **sections: Any,
+) -> AsyncIterator[Rig]:
+    """A rig on a database of its own. Each name in ``models`` is a model; the first is the default."""
+    with running_provider() as provider:
+        listed = [stand_in(name, provider) for name in models]
+        given = {"models": listed, "summarization": dict(summarization), **sections}
+        async with clone(template) as url, serving(folder, url, given) as gateway:
+            rig = Rig(gateway, provider)
+            provider.when(is_summary_call, rig.summarize)
+            provider.always(rig.answer)
+            yield rig

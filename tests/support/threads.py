@@ -1,0 +1,170 @@
+"""A thread of a served application, as a test of compaction handles it, and what such a test puts into it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import httpx
+from langgraph_sdk.client import LangGraphClient
+
+from tests.support.answers import Request
+from tests.support.provider import Provider
+
+Message = dict[str, Any]
+
+SUMMARY = (
+    "## Intent\nThe user plans a garden of forty beds and wants the list of plants in beds.md.\n"
+    "## State of the work\nDone: the beds were measured. Next: order the seeds."
+)
+
+
+class Served(Protocol):
+    """A gateway in this process, or a process of its own."""
+
+    @property
+    def api(self) -> str: ...
+
+    def client(self) -> LangGraphClient: ...
+
+    def http(self) -> httpx.AsyncClient: ...
+
+
+def is_summary_call(request: Request) -> bool:
+    """The request asks for a summary; every other one is the agent's own call."""
+    return "<new_messages>" in request.text
+
+
+def is_main_call(request: Request) -> bool:
+    return not is_summary_call(request)
+
+
+def stand_in(name: str, provider: Provider, **settings: Any) -> dict[str, Any]:
+    """A model of config.yaml that is the provider stand-in, under its own name there too."""
+    return {
+        "name": name,
+        "use": "langchain_openai:ChatOpenAI",
+        "model": name,
+        "base_url": provider.base_url,
+        "api_key": "sk-stand-in-0123456789",
+        **settings,
+    }
+
+
+def talk(exchanges: int, *, words: int = 40, start: int = 0) -> list[Message]:
+    """Questions and answers, each with words of its own; about 1.5 tokens a word."""
+    return [
+        message
+        for number in range(start, start + exchanges)
+        for message in (
+            {"type": "human", "id": f"q{number}", "content": _prose(f"Question {number}", words)},
+            {"type": "ai", "id": f"a{number}", "content": _prose(f"Answer {number}", words)},
+        )
+    ]
+
+
+def tool_round(number: int, size: int, *, calls: int = 1) -> list[Message]:
+    """A message with tool calls and their results of ``size`` characters each."""
+    ids = [f"call-{number}-{index}" for index in range(calls)]
+    asked = [
+        {"name": "read_file", "args": {"path": f"{call_id}.txt"}, "id": call_id, "type": "tool_call"}
+        for call_id in ids
+    ]
+    results = [
+        {
+            "type": "tool",
+            "id": f"result-{call_id}",
+            "tool_call_id": call_id,
+            "name": "read_file",
+            "content": _prose(f"File {call_id}", size // 7)[:size],
+        }
+        for call_id in ids
+    ]
+    return [{"type": "ai", "id": f"t{number}", "content": "", "tool_calls": asked}, *results]
+
+
+def _prose(subject: str, words: int) -> str:
+    return f"{subject}: " + " ".join(f"{subject.split()[-1]}w{index:03}" for index in range(words))
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """One thread and the requests that a test makes on it."""
+
+    id: str
+    client: LangGraphClient
+    http: httpx.AsyncClient
+
+    async def put(self, messages: Sequence[Message]) -> None:
+        """Append messages to the state."""
+        await self.client.threads.update_state(self.id, {"messages": list(messages)})
+
+    async def state(self) -> dict[str, Any]:
+        return (await self.http.get(f"/threads/{self.id}/state")).json()  # type: ignore[no-any-return]
+
+    async def values(self) -> dict[str, Any]:
+        return (await self.state())["values"]  # type: ignore[no-any-return]
+
+    async def messages(self) -> list[Message]:
+        return (await self.values()).get("messages", [])  # type: ignore[no-any-return]
+
+    async def ids(self) -> list[str]:
+        return [message["id"] for message in await self.messages()]
+
+    async def compact(self, **body: Any) -> httpx.Response:
+        return await self.http.post(f"/threads/{self.id}/compact", json=body)
+
+    async def compacted(self, **body: Any) -> dict[str, Any]:
+        """The answer of a compaction that must be a 200."""
+        response = await self.compact(**body)
+        assert response.status_code == 200, response.text
+        return response.json()  # type: ignore[no-any-return]
+
+    async def context(self) -> dict[str, Any]:
+        return (await self.http.get(f"/threads/{self.id}/context")).json()  # type: ignore[no-any-return]
+
+    async def records(self) -> list[dict[str, Any]]:
+        """Newest first."""
+        answer = (await self.http.get(f"/threads/{self.id}/compactions")).json()
+        return answer["data"]  # type: ignore[no-any-return]
+
+    async def record(self, compaction_id: str) -> dict[str, Any]:
+        response = await self.http.get(f"/threads/{self.id}/compactions/{compaction_id}")
+        return response.json()  # type: ignore[no-any-return]
+
+    async def run(
+        self, text: str = "go on", *, modes: Sequence[str] = ("custom",), **options: Any
+    ) -> list[Any]:
+        """Run with this question; all parts of the stream."""
+        return [
+            part
+            async for part in self.client.runs.stream(
+                self.id,
+                "agent",
+                input={"messages": [{"role": "user", "content": text}]},
+                stream_mode=list(modes),  # type: ignore[arg-type]
+                **options,
+            )
+        ]
+
+
+@asynccontextmanager
+async def new_thread(served: Served, messages: Sequence[Message] = ()) -> AsyncIterator[Thread]:
+    """A thread of its own that holds ``messages``."""
+    async with served.client() as client, served.http() as http:
+        thread = Thread((await client.threads.create())["thread_id"], client, http)
+        if messages:
+            await thread.put(messages)
+        yield thread
+
+
+def events_of(parts: Sequence[Any], kind: str = "context_compaction") -> list[dict[str, Any]]:
+    """The ``custom`` events of this type."""
+    return [part.data for part in parts if part.event == "custom" and part.data.get("type") == kind]
+
+
+def statuses(parts: Sequence[Any]) -> list[str]:
+    """What the compaction events said, in order."""
+    return [event["status"] for event in events_of(parts)]
