@@ -18,6 +18,7 @@ SMALL = {
     "trigger": {"type": "tokens", "value": 3000},
     "keep": {"type": "messages", "value": 4},
     "max_summary_tokens": 300,
+    "trim_tokens_to_summarize": 12000,
 }
 """Fires at about two thousand tokens of messages: the system prompt and the tools are a thousand."""
 
@@ -74,12 +75,12 @@ async def rigged(
     folder: Path,
     template: str,
     summarization: Mapping[str, Any],
-    models: Sequence[str] = ("main",),
+    models: Sequence[str | Mapping[str, Any]] = ("main",),
     **sections: Any,
 ) -> AsyncIterator[Rig]:
-    """A rig on a database of its own. Each name in ``models`` is a model; the first is the default."""
+    """A rig on a database of its own. Each name in ``models`` is the stand-in; the first model is the default."""
     with running_provider() as provider:
-        listed = [stand_in(name, provider) for name in models]
+        listed = [stand_in(model, provider) if isinstance(model, str) else model for model in models]
         given = {"models": listed, "summarization": dict(summarization), **sections}
         async with clone(template) as url, serving(folder, url, given) as gateway:
             rig = Rig(gateway, provider)
