@@ -205,7 +205,7 @@ async def usage_of_runs(rig: Rig, thread: Thread) -> dict[str, Any]:
 async def test_an_answer_too_long_to_gain_anything_is_reported_as_skipped(
     tmp_path_factory: pytest.TempPathFactory, database_template: str
 ) -> None:
-    summarization = {**SMALL, "min_gain_fraction": 0.6}
+    summarization = {**SMALL, "min_gain_fraction": 0.65}
     folder = tmp_path_factory.mktemp("gain")
     async with (
         rigged(folder, database_template, summarization) as rig,
