@@ -1,4 +1,4 @@
-"""The command line: ``python -m app serve|worker|migrate``."""
+"""The command line: ``python -m app serve|worker|migrate|bench``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from types import FrameType
 
 import uvicorn
 
+from app.bench.command import add_bench, bench
 from app.config import Overrides, Settings, load_settings
 from app.errors import ConfigError, DatabaseError
 from app.main import Core, create_app, open_core, prepared_database
@@ -104,7 +105,7 @@ async def run_migrations(settings: Settings, arguments: argparse.Namespace) -> N
         _say(f"Database is up to date: {database.label}")
 
 
-_COMMANDS = {"serve": serve, "worker": worker, "migrate": run_migrations}
+_COMMANDS = {"serve": serve, "worker": worker, "migrate": run_migrations, "bench": bench}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -121,6 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     serving.add_argument("--no-worker", action="store_true", help="leave the runs to worker processes")
     commands.add_parser("worker", parents=[common], help="executes runs, without HTTP")
     commands.add_parser("migrate", parents=[common], help="brings the database up to date and stops")
+    add_bench(commands, common)
     return parser
 
 
