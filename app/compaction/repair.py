@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from app.compaction.history import History
-from app.compaction.roles import is_ai, is_tool_result, tool_call_ids
+from app.compaction.roles import is_ai, is_system, is_tool_result, tool_call_ids
 
+SYSTEM_NOTICE = "[Notice of the system, not of the person:]"
 NO_RESULT = "The tool call was interrupted and has no result."
 
 
@@ -23,6 +24,23 @@ def valid_request(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         return list(messages)
     history = History.of(messages)
     return [sent for index in range(len(history)) for sent in _sent_at(history, index)]
+
+
+def system_messages_lead(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """The messages with every system message behind the leading ones turned into a user message that says so.
+
+    For providers that take system messages at the start only (rule C8): imported histories and reminders have them
+    anywhere."""
+    lead = next((i for i, message in enumerate(messages) if not is_system(message)), len(messages))
+    return [*messages[:lead], *(_as_notice(message) for message in messages[lead:])]
+
+
+def _as_notice(message: BaseMessage) -> BaseMessage:
+    if not is_system(message):
+        return message
+    return HumanMessage(
+        content=f"{SYSTEM_NOTICE}\n{message.text}", id=message.id, additional_kwargs=message.additional_kwargs
+    )
 
 
 def _is_valid(messages: Sequence[BaseMessage]) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hypothesis import given
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from app.compaction.repair import NO_RESULT, valid_request
+from app.compaction.repair import NO_RESULT, system_messages_lead, valid_request
 from tests.compaction.build import ai, copies, human, ids, result, tool_round
 from tests.compaction.histories import histories
 
@@ -116,3 +116,18 @@ def test_repair_leaves_the_state_alone_and_everything_but_results_in_its_order(
 def test_a_repaired_request_needs_no_repair(messages: list[BaseMessage]) -> None:
     sent = valid_request(messages)
     assert valid_request(sent) == sent
+
+
+def test_for_providers_that_want_it_system_messages_lead_and_later_ones_become_notices() -> None:
+    messages = [
+        SystemMessage("rules", id="s1"),
+        HumanMessage("hello", id="h1"),
+        SystemMessage("it is Monday", id="s2"),
+        AIMessage("hi", id="a1"),
+    ]
+    sent = system_messages_lead(messages)
+    assert [message.type for message in sent] == ["system", "human", "human", "ai"]
+    assert sent[0] is messages[0]
+    assert "it is Monday" in sent[2].text
+    assert sent[2].id == "s2"
+    assert [message.type for message in messages] == ["system", "human", "system", "ai"]

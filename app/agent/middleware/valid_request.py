@@ -7,7 +7,10 @@ from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 
-from app.compaction.repair import valid_request
+from app.compaction.repair import system_messages_lead, valid_request
+
+# Integrations that refuse a system message behind the first other one.
+_SYSTEM_FIRST = ("anthropic", "chat-google", "vertexai", "chat-vertex", "amazon_bedrock", "amazon-bedrock")
 
 
 class ValidRequestMiddleware(AgentMiddleware[Any, Any]):
@@ -19,4 +22,6 @@ class ValidRequestMiddleware(AgentMiddleware[Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
         messages: Any = valid_request(request.messages)
+        if request.model._llm_type.startswith(_SYSTEM_FIRST):
+            messages = system_messages_lead(messages)
         return await handler(request.override(messages=messages))
