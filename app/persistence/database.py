@@ -72,6 +72,7 @@ async def open_database(url: str, *, min_size: int = 2, max_size: int = 20) -> A
         min_size=min(min_size, max_size),
         max_size=max_size,
         check=_refuse_closed,
+        timeout=_CHECKOUT_SECONDS,
         configure=_autocommit,
         kwargs={"prepare_threshold": 0, "row_factory": dict_row, **_options(url)},
     )
