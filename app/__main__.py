@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
 import os
 import signal
 import socket
@@ -134,7 +135,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        raise OSError(error.errno, f"Cannot listen on {host}:{port}: {error.strerror}") from None
+        hint = "; choose another with --port" if error.errno == errno.EADDRINUSE else ""
+        raise OSError(error.errno, f"Cannot listen on {host}:{port}: {error.strerror}{hint}") from None
     return listener
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ipaddress import ip_address
 from typing import Any
 
 from app.compaction.types import ContextSize
@@ -14,7 +15,7 @@ _UNITS = {"tokens": "{:g} tokens", "messages": "{:g} messages", "fraction": "{:.
 
 def startup_report(core: Core, address: Sequence[Any] | None) -> str:
     """A few lines for people. ``address`` is the listening socket's name, None for a worker."""
-    warnings = (*core.settings.warnings, *core.models.warnings)
+    warnings = (*core.settings.warnings, *core.models.warnings, *_exposure(address))
     where = f"Threadkeep is ready at {_url(address)}" if address else "Threadkeep worker is ready"
     return "\n".join(
         [
@@ -50,6 +51,12 @@ def _models(core: Core) -> str:
         for info in core.models.describe()
     ]
     return ", ".join(described)
+
+
+def _exposure(address: Sequence[Any] | None) -> list[str]:
+    if address is None or ip_address(address[0]).is_loopback:
+        return []
+    return ["there are no accounts: whoever can reach this address can read and change every thread"]
 
 
 def _url(address: Sequence[Any]) -> str:

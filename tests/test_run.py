@@ -173,3 +173,10 @@ def test_help_lists_the_commands_without_installing_anything(checkout: Path) -> 
     assert shown.returncode == 0
     assert all(word in shown.stdout for word in ("serve", "worker", "migrate", "test", "check", "lock"))
     assert not (checkout / ".venv").exists()
+
+
+def test_an_unknown_command_is_refused_before_anything_is_installed(checkout: Path) -> None:
+    refused = run(checkout / "run", "sevre")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("run: there is no command 'sevre'\nusage: ./run")
+    assert not (checkout / ".venv").exists()
