@@ -28,7 +28,9 @@ def test_a_port_in_use_is_said_with_what_to_do(tmp_path: Path) -> None:
             check=False,
             timeout=60,
         )
-    said = f"threadkeep: Cannot listen on 127.0.0.1:{port}: Address already in use; choose another with --port\n"
+    said = (
+        f"threadkeep: Cannot listen on 127.0.0.1:{port}: Address already in use; choose another with --port\n"
+    )
     assert (ended.returncode, ended.stderr) == (1, said)
     assert not (tmp_path / ".threadkeep").exists()
 
