@@ -164,7 +164,8 @@ class Compactor(Protocol):
         ...
 
     async def recover(self, job: CompactionJob) -> Prepared | None:
-        """After an overflow: compact whatever the trigger says (rule E7). None when nothing can be made smaller."""
+        """After an overflow: compact whatever the trigger says (rule E7). None when nothing can be made smaller, and
+        when compaction is not enabled."""
         ...
 
     async def manual(self, job: CompactionJob) -> Prepared | Skipped:

@@ -93,6 +93,8 @@ class ThreadCompactor:
         return outcome
 
     async def recover(self, job: CompactionJob) -> Prepared | None:
+        if not self._settings.enabled:
+            return None
         try:
             outcome = await self._compact(job)
         except (SummaryGenerationError, CompactionInvariantError) as error:

@@ -48,7 +48,7 @@ class OverflowMiddleware(AgentMiddleware[FullState, Any]):
         )
         prepared = await self._compactor.recover(job)
         if prepared is None:
-            raise self._gave_up(job, "and nothing of it could be compacted") from error
+            raise self._gave_up(job, "and could not be compacted") from error
         response = await self._retry(job, prepared, request, handler)
         self._compactor.completed(job, prepared)
         update = compaction_update(prepared.compaction, prepared.compaction_id)
