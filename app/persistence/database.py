@@ -28,6 +28,8 @@ _OPTIONS = {
     "keepalives_interval": "10",
     "keepalives_count": "3",
 }
+# What a request waits for a free connection before it is a 503; psycopg's own thirty outlast many clients.
+_CHECKOUT_SECONDS = 10.0
 _FORM = (
     "postgresql://user:password@host:port/database"
     " (write @ : / ? # and % in a user name or password as %40 %3A %2F %3F %23 %25)"
