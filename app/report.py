@@ -15,7 +15,7 @@ _UNITS = {"tokens": "{:g} tokens", "messages": "{:g} messages", "fraction": "{:.
 
 def startup_report(core: Core, address: Sequence[Any] | None) -> str:
     """A few lines for people. ``address`` is the listening socket's name, None for a worker."""
-    warnings = (*core.settings.warnings, *core.models.warnings, *_exposure(address))
+    warnings = (*core.settings.warnings, *core.models.warnings, *_triggers(core), *_exposure(address))
     where = f"Threadkeep is ready at {_url(address)}" if address else "Threadkeep worker is ready"
     return "\n".join(
         [
@@ -51,6 +51,17 @@ def _models(core: Core) -> str:
         for info in core.models.describe()
     ]
     return ", ".join(described)
+
+
+def _triggers(core: Core) -> list[str]:
+    if not core.settings.summarization.enabled:
+        return []
+    return [
+        f'summarization with model "{info.name}": {warning}'
+        for info in core.models.describe()
+        if info.available
+        for warning in core.services.contexts.warnings(info.name)
+    ]
 
 
 def _exposure(address: Sequence[Any] | None) -> list[str]:

@@ -6,11 +6,12 @@ import socket
 import sys
 from pathlib import Path
 from subprocess import run
+from typing import Any
 
 import pytest
 
 from app.report import startup_report
-from tests.support.gateway import Gateway
+from tests.support.gateway import Gateway, serving
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -51,3 +52,29 @@ async def test_an_address_that_others_can_reach_is_warned_about(
 ) -> None:
     report = startup_report(gateway.core, address)
     assert ("there are no accounts" in report) == warned
+
+
+@pytest.mark.parametrize(
+    ("clause", "window", "said"),
+    [
+        ({"type": "fraction", "value": 0.8}, None, "no context_window is known"),
+        ({"type": "tokens", "value": 32000}, 8192, "comes too late"),
+    ],
+)
+async def test_a_trigger_that_cannot_work_with_a_model_is_said_at_the_start(
+    tmp_path: Path, database_url: str, clause: dict[str, Any], window: int | None, said: str
+) -> None:
+    model = {
+        "name": "local",
+        "use": "langchain_openai:ChatOpenAI",
+        "model": "stand-in",
+        "base_url": "http://127.0.0.1:9/v1",
+    }
+    sections = {
+        "models": [{**model, "context_window": window} if window else model],
+        "summarization": {"trigger": [clause]},
+    }
+    async with serving(tmp_path, database_url, sections) as served:
+        report = startup_report(served.core, None)
+    assert 'summarization with model "local": trigger ' in report
+    assert said in report

@@ -123,6 +123,7 @@ def _warnings(policy: CompactionPolicy, window: int | None, reserved_output: int
                     f"trigger fraction {size.value:g} of {window} tokens is always reached: "
                     f"max_tokens reserves {reserved_output} of them"
                 )
+        yield from _too_late(policy, window, reserved_output)
         return
     for size in fractions:
         yield f"trigger fraction {size.value:g} is ignored: no context_window is known for the model"
@@ -131,4 +132,16 @@ def _warnings(policy: CompactionPolicy, window: int | None, reserved_output: int
         yield (
             f"keep fraction {policy.keep.value:g} becomes {keep.value:g} messages: "
             "no context_window is known for the model"
+        )
+
+
+def _too_late(policy: CompactionPolicy, window: int, reserved_output: int) -> Iterator[str]:
+    """A fraction always fires before the window is full; an amount of tokens need not."""
+    if any(size.kind == "fraction" for size in policy.trigger):
+        return
+    smallest = min((size.value for size in policy.trigger if size.kind == "tokens"), default=0)
+    if smallest >= window - reserved_output:
+        yield (
+            f"trigger {smallest:g} tokens comes too late: the context window has {window} tokens, "
+            f"of which max_tokens reserves {reserved_output} for the reply"
         )

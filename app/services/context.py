@@ -32,6 +32,11 @@ class ContextService:
         self._models = models
         self._compactor = compactor
 
+    def warnings(self, model_name: str) -> tuple[str, ...]:
+        """What of the trigger does not work with this model's context window, in sentences (rule A4)."""
+        window, reserved = self._compactor.window(model_name), self._compactor.reserved(model_name)
+        return resolve(self._compactor.policy, window, reserved).warnings
+
     async def report(self, owner: str, thread_id: str) -> dict[str, Any]:
         """Raises NotFound. Tokens are estimates; ``percent`` is of the window, or of the next trigger where no window
         is known, None where neither is."""

@@ -107,3 +107,21 @@ def test_a_reservation_that_always_reaches_a_fraction_is_warned_about() -> None:
     policy_ = resolve(policy(("fraction", 0.5)), 8000, reserved_output=4000)
     assert policy_.target_tokens == 0
     assert "max_tokens" in policy_.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("clauses", "window", "late"),
+    [
+        ([("tokens", 7000)], 8000, True),
+        ([("tokens", 6999)], 8000, False),
+        ([("tokens", 9000), ("tokens", 500)], 8000, False),
+        ([("tokens", 9000), ("fraction", 0.8)], 8000, False),
+        ([("messages", 50)], 8000, False),
+        ([("tokens", 9000)], None, False),
+    ],
+)
+def test_a_trigger_that_the_window_is_full_before_is_warned_about(
+    clauses: list[tuple[str, float]], window: int | None, late: bool
+) -> None:
+    warnings = resolve(policy(*clauses), window, reserved_output=1000).warnings
+    assert any("comes too late" in warning for warning in warnings) == late
