@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
 from langchain.tools import ToolRuntime
+from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import Field
 
+from app.agent.tools.mounts import Mount
+from app.agent.tools.reading import Files
 from app.agent.tools.search import Query
 from app.agent.tools.workspace import Workspace, Workspaces
 from app.errors import ThreadkeepError
@@ -23,13 +26,14 @@ FolderPath = Annotated[
 ]
 
 
-def file_tools(workspaces: Workspaces) -> list[BaseTool]:
+def file_tools(workspaces: Workspaces, mounts: Sequence[Mount] = ()) -> list[BaseTool]:
     """Tools ``read_file``, ``write_file``, ``edit_file``, ``list_files`` and ``search_files``.
 
     They work in the workspace of the thread that the run belongs to (``configurable.thread_id``), which the
-    model neither sees nor chooses. What goes wrong comes back as a tool result with status ``error``.
+    model neither sees nor chooses, and read below the ``mounts`` as well. What goes wrong comes back as a tool
+    result with status ``error``.
     """
-    files = _Files(workspaces)
+    files = _Files(workspaces, mounts)
     return [
         _tool(method)
         for method in (
@@ -43,8 +47,9 @@ def file_tools(workspaces: Workspaces) -> list[BaseTool]:
 
 
 class _Files:
-    def __init__(self, workspaces: Workspaces) -> None:
+    def __init__(self, workspaces: Workspaces, mounts: Sequence[Mount]) -> None:
         self._workspaces = workspaces
+        self._mounts = tuple(mounts)
 
     async def read_file(
         self,
@@ -52,14 +57,15 @@ class _Files:
         runtime: Runtime,
         offset: Annotated[int, Field(ge=0, description="Number of the first line to read.")] = 1,
         limit: Annotated[int | None, Field(ge=1, description="How many lines to read.")] = None,
-    ) -> str:
+    ) -> str | ToolMessage:
         """Read a text file of the workspace. A long one is read in parts: the last line says how to read on."""
-        with self._workspace(runtime) as workspace:
-            return await workspace.read(path, max(1, offset), limit)
+        with self._files(path, runtime) as files:
+            text = await files.read(path, max(1, offset), limit)
+        return self._stamped(text, path, runtime)
 
     async def write_file(self, path: FilePath, content: str, runtime: Runtime) -> str:
         """Write a text file of the workspace: create it, or replace its content. Missing folders are made."""
-        with self._workspace(runtime) as workspace:
+        with self._workspace(path, runtime) as workspace:
             return await workspace.write(path, content)
 
     async def edit_file(
@@ -71,7 +77,7 @@ class _Files:
         replace_all: Annotated[bool, Field(description="Replace every occurrence.")] = False,
     ) -> str:
         """Replace a piece of text in a file of the workspace and leave the rest as it is."""
-        with self._workspace(runtime) as workspace:
+        with self._workspace(path, runtime) as workspace:
             return await workspace.edit(path, old_text, new_text, everywhere=replace_all)
 
     async def list_files(
@@ -81,8 +87,8 @@ class _Files:
         depth: Annotated[int, Field(ge=1, le=32, description="How many levels of folders to show.")] = 3,
     ) -> str:
         """List the files and folders of the workspace with their sizes."""
-        with self._workspace(runtime) as workspace:
-            return await workspace.list(path, depth)
+        with self._files(path, runtime) as files:
+            return await files.list(path, depth)
 
     async def search_files(
         self,
@@ -96,21 +102,53 @@ class _Files:
         ignore_case: bool = False,
     ) -> str:
         """Find lines in the files of the workspace. Each line that matches is shown as `path:line: text`."""
-        with self._workspace(runtime) as workspace:
-            return await workspace.search(Query(query, regex, ignore_case, glob), path)
+        with self._files(path, runtime) as files:
+            return await files.search(Query(query, regex, ignore_case, glob), path)
 
     @contextmanager
-    def _workspace(self, runtime: Runtime) -> Iterator[Workspace]:
-        thread_id = runtime.config.get("configurable", {}).get("thread_id")
-        if not isinstance(thread_id, str):
-            raise ToolException("There is no workspace here: the run belongs to no thread.")
-        try:
-            yield self._workspaces.of(thread_id)
-        except ThreadkeepError as error:
-            raise ToolException(error.detail) from error
+    def _files(self, path: str, runtime: Runtime) -> Iterator[Files]:
+        """The files that the path leads to, for reading."""
+        with _told_to_the_model():
+            yield self._mount(path) or self._workspaces.of(_thread_id(runtime))
+
+    @contextmanager
+    def _workspace(self, path: str, runtime: Runtime) -> Iterator[Workspace]:
+        """The files that the path leads to, for changing."""
+        with _told_to_the_model():
+            if mount := self._mount(path):
+                mount.refuse_to_change(path)
+            yield self._workspaces.of(_thread_id(runtime))
+
+    def _mount(self, path: str) -> Mount | None:
+        return next((mount for mount in self._mounts if mount.holds(path)), None)
+
+    def _stamped(self, text: str, path: str, runtime: Runtime) -> str | ToolMessage:
+        """The result with what the mount says about the file, where a model cannot write."""
+        mount = self._mount(path)
+        stamp = mount.stamp(path) if mount else {}
+        if not stamp or runtime.tool_call_id is None:
+            return text
+        return ToolMessage(
+            text, name="read_file", tool_call_id=runtime.tool_call_id, additional_kwargs=dict(stamp)
+        )
 
 
-def _tool(method: Callable[..., Awaitable[str]]) -> BaseTool:
+def _thread_id(runtime: Runtime) -> str:
+    thread_id = runtime.config.get("configurable", {}).get("thread_id")
+    if not isinstance(thread_id, str):
+        raise ToolException("There is no workspace here: the run belongs to no thread.")
+    return thread_id
+
+
+@contextmanager
+def _told_to_the_model() -> Iterator[None]:
+    try:
+        yield
+    except ThreadkeepError as error:
+        raise ToolException(error.detail) from error
+
+
+def _tool(method: Callable[..., Awaitable[str | ToolMessage]]) -> BaseTool:
     tool = StructuredTool.from_function(coroutine=method)
     tool.handle_tool_error = True
     return tool

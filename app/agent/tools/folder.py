@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from app.agent.tools.paths import MAX_DEPTH, Parts, quote
+from app.agent.tools.paths import MAX_DEPTH, Parts, printable, quote
 from app.errors import WorkspaceError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -33,29 +33,39 @@ EntryKind = Literal["file", "folder", "link", "other"]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something in the folder. ``path`` is relative to it, ``size`` in bytes (0 unless a file)."""
+    """Something in the folder. ``path`` is relative to it, ``size`` in bytes (0 unless a file), ``changed`` when and
+    which it is, for comparing only."""
 
     path: str
     kind: EntryKind
     size: int
+    changed: tuple[int, int] = (0, 0)
 
 
 class Folder:
-    """The folder at ``location``, which need not exist before something is written. Raises WorkspaceError."""
+    """The folder at ``location``, which need not exist before something is written. Raises WorkspaceError.
 
-    def __init__(self, location: Path) -> None:
+    ``shown_below`` is where people see it (``/mnt/skills/``); paths in a workspace are shown as they are.
+    """
+
+    def __init__(self, location: Path, shown_below: str = "") -> None:
         self._location = location
+        self._shown_below = shown_below
+
+    def shown(self, path: str) -> str:
+        """A path of this folder as the model may use it again."""
+        return printable(f"{self._shown_below}{path}")
 
     def read(self, parts: Parts, max_bytes: int) -> bytes:
         """The content of a regular file of at most so many bytes."""
-        with _refusals(parts), self._open(parts[:-1]) as folder:
+        with self._refusals(parts), self._open(parts[:-1]) as folder:
             handle = os.open(parts[-1], _READ, dir_fd=folder)
             try:
                 status = os.fstat(handle)
-                _require_regular(status.st_mode, parts)
+                _require_regular(status.st_mode, self._quoted(parts))
                 if status.st_size > max_bytes:
                     raise WorkspaceError(
-                        f"{quote('/'.join(parts))} is too large: {status.st_size} bytes, at most {max_bytes}."
+                        f"{self._quoted(parts)} is too large: {status.st_size} bytes, at most {max_bytes}."
                     )
                 with os.fdopen(handle, "rb", closefd=False) as file:
                     return file.read(max_bytes)
@@ -64,8 +74,8 @@ class Folder:
 
     def write(self, parts: Parts, data: bytes) -> None:
         """Create or replace a file at once: readers see the old content or the new. Parents are created."""
-        with _refusals(parts), self._open(parts[:-1], create=True) as folder:
-            mode = _mode_of_old(folder, parts)
+        with self._refusals(parts), self._open(parts[:-1], create=True) as folder:
+            mode = _mode_of_old(folder, parts[-1], self._quoted(parts))
             temporary = f".{secrets.token_hex(8)}.tmp"
             handle = os.open(temporary, _CREATE, mode, dir_fd=folder)
             try:
@@ -82,7 +92,7 @@ class Folder:
     def size_of(self, parts: Parts) -> int | None:
         """Bytes of the regular file of that name, None when there is none."""
         try:
-            with _refusals(parts), self._open(parts[:-1]) as folder:
+            with self._refusals(parts), self._open(parts[:-1]) as folder:
                 status = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
         except _Missing:
             return None
@@ -94,7 +104,7 @@ class Folder:
         A folder that vanishes meanwhile is passed over; one that nothing was ever written to is empty.
         """
         try:
-            with _refusals(parts), self._open(parts) as folder:
+            with self._refusals(parts), self._open(parts) as folder:
                 yield from _walk(folder, "".join(f"{name}/" for name in parts), depth)
         except _Missing:
             if parts:
@@ -116,6 +126,21 @@ class Folder:
             yield current
         finally:
             os.close(current)
+
+    @contextmanager
+    def _refusals(self, parts: Parts) -> Iterator[None]:
+        """What the system says, in words that name the path as the model wrote it and nothing of the host."""
+        shown = self._quoted(parts)
+        try:
+            yield
+        except FileNotFoundError:
+            where = "" if self._shown_below else " in the workspace"
+            raise _Missing(f"There is no {shown}{where}.") from None
+        except OSError as error:
+            raise WorkspaceError(_SENTENCES.get(error.errno or 0, _OTHERWISE).format(shown)) from None
+
+    def _quoted(self, parts: Parts) -> str:
+        return quote(self._shown_below + "/".join(parts) or ".")
 
 
 class _Missing(WorkspaceError):
@@ -151,42 +176,29 @@ def _entry(item: os.DirEntry[str], prefix: str) -> Entry | None:
         return None
     path = prefix + item.name
     if stat.S_ISREG(status.st_mode):
-        return Entry(path, "file", status.st_size)
+        return Entry(path, "file", status.st_size, (status.st_mtime_ns, status.st_ino))
     if stat.S_ISDIR(status.st_mode):
         return Entry(path, "folder", 0)
     return Entry(path, "link" if stat.S_ISLNK(status.st_mode) else "other", 0)
 
 
-def _mode_of_old(folder: int, parts: Parts) -> int:
+def _mode_of_old(folder: int, name: str, shown: str) -> int:
     try:
-        status = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return _NEW_FILE
-    _require_regular(status.st_mode, parts)
+    _require_regular(status.st_mode, shown)
     return status.st_mode & 0o777
 
 
-def _require_regular(mode: int, parts: Parts) -> None:
+def _require_regular(mode: int, shown: str) -> None:
     if stat.S_ISREG(mode):
         return
-    shown = quote("/".join(parts))
     if stat.S_ISDIR(mode):
         raise WorkspaceError(f"{shown} is a folder, not a file.")
     if stat.S_ISLNK(mode):
         raise WorkspaceError(f"{shown} is a link, and links are not followed.")
     raise WorkspaceError(f"{shown} is not a regular file.")
-
-
-@contextmanager
-def _refusals(parts: Parts) -> Iterator[None]:
-    """What the system says, in words that name the path as the model wrote it and nothing of the host."""
-    shown = quote("/".join(parts) or ".")
-    try:
-        yield
-    except FileNotFoundError:
-        raise _Missing(f"There is no {shown} in the workspace.") from None
-    except OSError as error:
-        raise WorkspaceError(_SENTENCES.get(error.errno or 0, _OTHERWISE).format(shown)) from None
 
 
 _OTHERWISE = "{} cannot be used."

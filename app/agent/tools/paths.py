@@ -11,35 +11,41 @@ MAX_DEPTH = 32
 Parts = tuple[str, ...]
 
 
-def split_path(path: str) -> Parts:
-    """The names on the way from the workspace to the file; none for the workspace itself (``""``, ``.``, ``/``).
+def split_path(path: str, below: Parts = ()) -> Parts:
+    """The names on the way from a root to the file; none for the root itself.
 
-    Every other path that begins with ``/`` is refused, as is ``..`` even where it would stay inside: a path
-    says plainly what it names. Raises WorkspaceError.
+    The root is the workspace, to which paths are relative (``""``, ``.`` and ``/`` are the workspace itself), or what
+    ``below`` names: then the path is absolute and leads there. ``..`` is refused even where it would stay inside: a
+    path says plainly what it names. Raises WorkspaceError.
     """
     if len(path) > MAX_PATH_CHARS:
         raise WorkspaceError(f"The path is too long: {len(path)} characters, at most {MAX_PATH_CHARS}.")
     shown = quote(path)
-    if path.startswith("/") and path.strip("/"):
+    parts = _names(path)
+    if not (leads_below(path, below) if below else not parts or not path.startswith("/")):
         raise WorkspaceError(
             f"{shown} is an absolute path. Paths are relative to the workspace, like 'notes/plan.md'."
         )
-    parts = tuple(name for name in path.split("/") if name not in ("", "."))
     if ".." in parts:
         raise WorkspaceError(f"{shown} leads upwards. Paths stay inside the workspace and do not use '..'.")
     if len(parts) > MAX_DEPTH:
         raise WorkspaceError(f"{shown} is nested too deeply: at most {MAX_DEPTH} levels.")
     for name in parts:
         _check_name(name)
-    return parts
+    return parts[len(below) :]
 
 
-def split_file_path(path: str) -> Parts:
-    """Like ``split_path``, for a file: the workspace itself is none. Raises WorkspaceError."""
-    parts = split_path(path)
+def split_file_path(path: str, below: Parts = ()) -> Parts:
+    """Like ``split_path``, for a file: the root itself is none. Raises WorkspaceError."""
+    parts = split_path(path, below)
     if not parts or path.endswith(("/", "/.")):
         raise WorkspaceError(f"{quote(path)} names a folder, not a file.")
     return parts
+
+
+def leads_below(path: str, root: Parts) -> bool:
+    """Whether an absolute path begins with the names of ``root``."""
+    return path.startswith("/") and _names(path)[: len(root)] == root
 
 
 def quote(path: str) -> str:
@@ -49,6 +55,10 @@ def quote(path: str) -> str:
 
 def printable(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def _names(path: str) -> Parts:
+    return tuple(name for name in path.split("/") if name not in ("", "."))
 
 
 def _check_name(name: str) -> None:

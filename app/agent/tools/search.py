@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 
 from app.agent.tools.folder import Entry, Folder
 from app.agent.tools.matchers import Matcher, literal, regular_expression
-from app.agent.tools.paths import Parts, printable
+from app.agent.tools.paths import Parts
 from app.agent.tools.text import Lines, TooMuch, decode
 from app.errors import WorkspaceError
 
@@ -92,8 +92,9 @@ class Search:
             return
         found = matches(text)
         lines = text.split("\n") if found else []
+        shown = folder.shown(entry.path)
         for index in found:
-            self._found.add(f"{printable(entry.path)}:{index + 1}: {_shorten(lines[index])}")
+            self._found.add(f"{shown}:{index + 1}: {_shorten(lines[index])}")
 
 
 def _shorten(line: str) -> str:

@@ -10,48 +10,26 @@ import secrets
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar, assert_never
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
-from app.agent.tools.folder import Entry, Folder
-from app.agent.tools.paths import Parts, printable, quote, split_file_path, split_path
-from app.agent.tools.search import Query, Search
-from app.agent.tools.text import Lines, TooMuch, decode, excerpt, replace_text
+from app.agent.tools.folder import Folder
+from app.agent.tools.paths import Parts, printable, quote, split_file_path
+from app.agent.tools.reading import Files, WorkspaceLimits
+from app.agent.tools.text import replace_text
 from app.errors import InvalidInput, WorkspaceError
 
 _THREAD_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class WorkspaceLimits:
-    """Sizes in bytes. ``max_read_bytes`` is what one call returns as text at most, ``max_entries`` how many
-    lines a listing or a search returns, ``max_files`` how many files and folders a workspace may hold,
-    ``max_search_seconds`` how long one search may take."""
-
-    max_file_bytes: int = 10 * 1024 * 1024
-    max_read_bytes: int = 32 * 1024
-    max_total_bytes: int = 512 * 1024 * 1024
-    max_entries: int = 500
-    max_files: int = 10_000
-    max_search_seconds: float = 5.0
-
-
-class Workspace:
+class Workspace(Files):
     """The files of one thread. Every method raises WorkspaceError with a sentence for the model."""
 
     def __init__(self, folder: Folder, limits: WorkspaceLimits, lock: asyncio.Lock) -> None:
-        self._folder = folder
-        self._limits = limits
+        super().__init__(folder, limits)
         self._lock = lock
-
-    async def read(self, path: str, offset: int = 1, limit: int | None = None) -> str:
-        """Lines ``offset`` (the first is 1) to ``offset + limit - 1`` of a text file, as far as one call may return
-        them. What is left out is said in a last line in brackets."""
-        text = await asyncio.to_thread(self._text, split_file_path(path))
-        return excerpt(text, offset, limit, self._limits.max_read_bytes)
 
     async def write(self, path: str, content: str) -> str:
         """Create or replace a file; missing folders are made."""
@@ -73,22 +51,9 @@ class Workspace:
             count = await _finish(change)
         return f"Replaced {count} {'place' if count == 1 else 'places'} in {printable('/'.join(parts))}."
 
-    async def list(self, path: str = ".", depth: int = 3) -> str:
-        """Files with their sizes and folders below ``path``, one a line, ``depth`` levels of them."""
-        return await asyncio.to_thread(self._list, split_path(path), depth)
-
-    async def search(self, query: Query, path: str = ".") -> str:
-        """Lines that match, as ``path:line: text``, in the files below ``path`` (or in that one file)."""
-        limits = self._limits
-        search = Search(query, limits.max_entries, limits.max_read_bytes, limits.max_search_seconds)
-        return await asyncio.to_thread(search.run, self._folder, split_path(path), limits.max_file_bytes)
-
     async def size(self) -> int:
         """Bytes of all files."""
         return (await asyncio.to_thread(self._used))[0]
-
-    def _text(self, parts: Parts) -> str:
-        return decode(self._folder.read(parts, self._limits.max_file_bytes), "/".join(parts))
 
     def _put(self, parts: Parts, content: str) -> int:
         data = _encode(content)
@@ -112,16 +77,6 @@ class Workspace:
     def _used(self) -> tuple[int, int]:
         sizes = [entry.size for entry in self._folder.walk()]
         return sum(sizes), len(sizes)
-
-    def _list(self, parts: Parts, depth: int) -> str:
-        lines = Lines(self._limits.max_entries, self._limits.max_read_bytes)
-        note = ""
-        try:
-            for entry in self._folder.walk(parts, depth):
-                lines.add(_shown(entry))
-        except TooMuch:
-            note = "there are more; name a folder or a smaller depth"
-        return lines.text(note) or "[empty]"
 
 
 class Workspaces:
@@ -174,19 +129,6 @@ def _remove_tree(path: Path) -> None:
             path.unlink()
         else:
             shutil.rmtree(path)
-
-
-def _shown(entry: Entry) -> str:
-    name = printable(entry.path)
-    match entry.kind:
-        case "file":
-            return f"{name} ({entry.size} bytes)"
-        case "folder":
-            return f"{name}/"
-        case "link" | "other":
-            return f"{name} (not a regular file, cannot be used)"
-        case _:
-            assert_never(entry.kind)
 
 
 async def _finish(work: Callable[[], _T]) -> _T:
