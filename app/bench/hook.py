@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any, Literal
 
 from langchain.agents.middleware import SummarizationMiddleware as LangChainMiddleware
@@ -16,7 +17,7 @@ from app.agent.tools import file_tools
 from app.bench.histories import Conversation, Stored
 from app.bench.models import MODEL_NAME, BenchModel, OneModel
 from app.bench.rig import build_compactor, no_workspaces
-from app.bench.timing import Contest, Effort
+from app.bench.timing import Contest, Effort, cpu_ms, no_collection
 from app.config import SummarizationSettings
 from app.config.agents import DEFAULT_AGENT
 from app.persistence.compactions import CompactionStore
@@ -27,6 +28,7 @@ Case = Literal["first", "growing", "reread"]
 _NEVER = 10**9
 _KEEP = 10
 _NEW_MESSAGES = 2
+_READINGS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,8 @@ class HookFigures:
     """One call of the hook on a thread of so many ``messages``, in ms of processor time.
 
     ``first``: nobody has seen the thread yet. ``growing``: the next step of a run, two messages later.
-    ``reread``: a new run, with the thread read again from its checkpoint.
+    ``reread``: a new run, with the thread read again from its checkpoint. ``reading_ms`` is what making the messages
+    from the form of a checkpoint takes by itself.
     """
 
     messages: int
@@ -42,6 +45,7 @@ class HookFigures:
     threadkeep_ms: float
     langchain_ms: float
     ratio: float
+    reading_ms: float
     rounds: int
 
 
@@ -88,17 +92,25 @@ async def measure_hook(size: int, effort: Effort) -> list[HookFigures]:
     await ours(messages)
     await theirs(messages)
     stored = Stored(messages)
-    contests = {
+    contests: dict[Case, Contest[Any]] = {
         "first": Contest(lambda: (_OurHook(), stored.read()), _called, lambda given: theirs(given[1])),
         "growing": Contest(_growing(messages, conversation).__next__, ours, theirs),
         "reread": Contest(lambda: stored.read() + conversation.take(1), ours, theirs),
     }
-    return [await _held(size, case, contest, effort) for case, contest in contests.items()]  # type: ignore[arg-type]
+    reading_ms = await _reading_ms(stored)
+    results = {case: await contest.held(effort) for case, contest in contests.items()}
+    return [
+        HookFigures(size, case, result.ours_ms, result.theirs_ms, result.ratio, reading_ms, result.rounds)
+        for case, result in results.items()
+    ]
 
 
-async def _held(size: int, case: Case, contest: Contest[Any], effort: Effort) -> HookFigures:
-    result = await contest.held(effort)
-    return HookFigures(size, case, result.ours_ms, result.theirs_ms, result.ratio, result.rounds)
+async def _reading_ms(stored: Stored) -> float:
+    async def read(_: object) -> None:
+        stored.read()
+
+    with no_collection():
+        return median([await cpu_ms(read, None) for _ in range(_READINGS)])
 
 
 async def _called(given: tuple[_OurHook, list[BaseMessage]]) -> None:

@@ -65,10 +65,10 @@ def tables(figures: Figures, on: Mapping[str, Any]) -> str:
 
 
 def _hook(figures: Figures) -> Iterator[Row]:
-    yield "messages", "case", "threadkeep", "langchain", "ratio", "rounds"
+    yield "messages", "case", "threadkeep", "langchain", "ratio", "reading the thread", "rounds"
     for hook in figures.hook:
         times = f"{hook.threadkeep_ms:.2f}", f"{hook.langchain_ms:.2f}", f"{hook.ratio:.2f}"
-        yield f"{hook.messages:,}", hook.case, *times, str(hook.rounds)
+        yield f"{hook.messages:,}", hook.case, *times, f"{hook.reading_ms:.1f}", str(hook.rounds)
 
 
 def _planning(figures: Figures) -> Iterator[Row]:
@@ -103,17 +103,8 @@ def _turns(turns: Turns) -> Row:
 
 
 def _errand(figures: Figures) -> Iterator[Row]:
-    yield (
-        "middleware",
-        "trigger",
-        "keep",
-        "steps",
-        "compactions",
-        "summary calls",
-        "they read",
-        "a request",
-        "read of removed",
-    )
+    sizes = "summary calls read", "mean request", "of removed, read"
+    yield "middleware", "trigger", "keep", "steps", "compactions", "summary calls", *sizes
     for errand in figures.errand:
         yield (
             errand.middleware,
