@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -14,6 +16,7 @@ from prometheus_client import CollectorRegistry
 from psycopg_pool import PoolTimeout
 
 from app.agent.build import AgentGraphs
+from app.agent.dynamic import DynamicContext
 from app.agent.parts import AgentParts
 from app.agent.tools import WorkspaceLimits, Workspaces, file_tools
 from app.api.application import build_app
@@ -47,6 +50,9 @@ from app.services.run_streams import RunStreams
 from app.services.runs import RunService
 from app.services.state import StateService
 from app.services.threads import ThreadService
+
+Clock = Callable[[], datetime]
+NOW: Clock = partial(datetime.now, UTC)
 
 
 @dataclass(frozen=True)
@@ -89,11 +95,16 @@ async def prepared_database(settings: Settings) -> AsyncIterator[Database]:
 
 
 @asynccontextmanager
-async def open_core(settings: Settings, environ: dict[str, str], *, work: bool = True) -> AsyncIterator[Core]:
-    """Everything but HTTP, running. ``work``: execute runs in this process. Raises DatabaseError and ConfigError."""
+async def open_core(
+    settings: Settings, environ: dict[str, str], *, work: bool = True, now: Clock = NOW
+) -> AsyncIterator[Core]:
+    """Everything but HTTP, running. ``work``: execute runs in this process; ``now`` says which day agents are told.
+
+    Raises DatabaseError and ConfigError.
+    """
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(prepared_database(settings))
-        core, janitor, background = _assemble(settings, environ, database)
+        core, janitor, background = _assemble(settings, environ, database, now)
         # Building a model imports its package, which takes a second: not in the first request.
         with suppress(ModelError):
             await asyncio.to_thread(core.models.get, core.models.default)
@@ -112,12 +123,14 @@ async def open_core(settings: Settings, environ: dict[str, str], *, work: bool =
         yield core
 
 
-def create_app(settings: Settings, environ: dict[str, str], *, work: bool = True) -> FastAPI:
+def create_app(
+    settings: Settings, environ: dict[str, str], *, work: bool = True, now: Clock = NOW
+) -> FastAPI:
     """The HTTP service. Nothing happens before its lifespan begins."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with open_core(settings, environ, work=work) as core:
+        async with open_core(settings, environ, work=work, now=now) as core:
             app.state.core = core
             app.state.services = core.services
             yield
@@ -126,7 +139,7 @@ def create_app(settings: Settings, environ: dict[str, str], *, work: bool = True
 
 
 def _assemble(
-    settings: Settings, environ: dict[str, str], database: Database
+    settings: Settings, environ: dict[str, str], database: Database, now: Clock
 ) -> tuple[Core, Janitor, Background]:
     pool: Any = database.pool
     registry = CollectorRegistry()
@@ -146,9 +159,13 @@ def _assemble(
     def saver() -> ThreadSaver:
         return ThreadSaver(pool, compactor.committed)
 
-    graphs = AgentGraphs(
-        settings, models, AgentParts(compactor, file_tools(workspaces)), saver, DemoChatModel()
+    dynamic = settings.dynamic_context
+    parts = AgentParts(
+        compactor,
+        file_tools(workspaces),
+        dynamic_context=DynamicContext(now, dynamic.zone) if dynamic.enabled else None,
     )
+    graphs = AgentGraphs(settings, models, parts, saver, DemoChatModel())
     streams = RunStreams(runs, events, hub, closing, settings.server.heartbeat_s)
     executor = RunExecutor(runs, events, threads, graphs, settings.runs)
     queue = RunQueue(pool, executor.execute, _worker_settings(settings))

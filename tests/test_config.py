@@ -213,7 +213,6 @@ def test_what_is_deerflows_alone_is_listed_in_one_warning_and_legacy_keys_in_ano
         "config_version",
         "sandbox",
         "skills",
-        "memory",
         "channels",
         "database.backend",
         "logging.enhance",

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 from langchain_core.tools import BaseTool
 
+from app.agent.dynamic import DynamicContext
 from app.ports import Compactor
 
 
 @dataclass(frozen=True, slots=True)
 class AgentParts:
-    """``tools`` are those that an agent's settings may name."""
+    """``tools`` are those that an agent's settings may name. ``dynamic_context`` None: the model is told no date."""
 
     compactor: Compactor
     tools: Sequence[BaseTool] = ()
+    dynamic_context: DynamicContext | None = None

@@ -14,6 +14,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 REMINDER_FLAG = "dynamic_context_reminder"
 REMINDER_DATE = "reminder_date"
 MEMORY_SUFFIX = "__memory"
+USER_SUFFIX = "__user"
 HIDDEN_FLAG = "hide_from_ui"
 SUMMARY_NAME = "summary"
 CLARIFICATION_TOOL = "ask_clarification"

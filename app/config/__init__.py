@@ -5,7 +5,9 @@ from app.config.load import Overrides, load_settings, settings_from
 from app.config.models import DEMO_MODEL_NAME, ModelSettings
 from app.config.sections import (
     DatabaseSettings,
+    DynamicContextSettings,
     LoggingSettings,
+    MemorySettings,
     RunSettings,
     ServerSettings,
     WorkspaceSettings,
@@ -19,8 +21,10 @@ __all__ = [
     "AgentSettings",
     "ContextSizeSettings",
     "DatabaseSettings",
+    "DynamicContextSettings",
     "GraphSettings",
     "LoggingSettings",
+    "MemorySettings",
     "ModelSettings",
     "Overrides",
     "RunSettings",

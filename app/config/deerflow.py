@@ -9,7 +9,7 @@ IGNORED_SECTIONS = frozenset({
     "acp_agents", "agent_storage", "agents_api", "auth", "authorization", "channel_connections",
     "channels", "checkpointer", "circuit_breaker", "config_version", "dedupe_storage", "extensions",
     "guardrails", "input_polish", "llm_call", "log_level", "loop_detection", "max_recursion_limit",
-    "mcp", "mcp_tasks", "memory", "read_before_write", "run_events", "run_ownership",
+    "mcp", "mcp_tasks", "read_before_write", "run_events", "run_ownership",
     "safety_finish_reason", "sandbox", "scheduler", "skill_evolution", "skill_scan", "skills",
     "stream_bridge", "subagents", "suggestions", "title", "token_budget", "token_usage",
     "tool_groups", "tool_output", "tool_progress", "tool_search", "tools", "uploads",
@@ -23,6 +23,17 @@ _IGNORED_KEYS = {
         "checkpoint_graph_cache", "checkpoint_cache",
     }),
     "logging": frozenset({"enhance"}),
+    "memory": frozenset({
+        "mode", "injection_enabled", "shutdown_flush_timeout_seconds", "manager_class", "backend_config",
+        "retrieval_strategy", "retrieval_relevance_weight", "retrieval_confidence_weight",
+        "retrieval_diversity_weight", "retrieval_top_k", "retrieval_duplicate_threshold", "storage_path",
+        "storage_class", "debounce_seconds", "fact_confidence_threshold", "max_injection_tokens",
+        "token_counting", "guaranteed_categories", "guaranteed_token_budget", "staleness_review_enabled",
+        "staleness_age_days", "staleness_min_candidates", "staleness_max_removals_per_cycle",
+        "staleness_protected_categories", "staleness_max_lifetime_multiplier",
+        "staleness_max_extension_days", "consolidation_enabled", "consolidation_min_facts",
+        "consolidation_max_groups_per_cycle", "consolidation_max_sources",
+    }),
 }
 # fmt: on
 _LEGACY_KEYS = frozenset(

@@ -14,7 +14,9 @@ from app.config.models import DEMO_MODEL_NAME, ModelSettings
 from app.config.problems import KeyPath, Problem, did_you_mean, problems_of, shown, unknown_key
 from app.config.sections import (
     DatabaseSettings,
+    DynamicContextSettings,
     LoggingSettings,
+    MemorySettings,
     RunSettings,
     ServerSettings,
     WorkspaceSettings,
@@ -32,6 +34,8 @@ _SECTIONS = (
     "summarization",
     "agents",
     "graphs",
+    "dynamic_context",
+    "memory",
     "runs",
     "workspace",
     "checkpoint_mode",
@@ -70,6 +74,8 @@ class SectionReader:
             summarization=summarization,
             agents=agents,
             graphs=graphs,
+            dynamic_context=self._section("dynamic_context", DynamicContextSettings),
+            memory=self._section("memory", MemorySettings),
             runs=self._section("runs", RunSettings),
             workspace=self._section("workspace", WorkspaceSettings),
             checkpoint_mode=self._checkpoint_mode(),
@@ -152,9 +158,10 @@ class SectionReader:
     def _check_models_named(self) -> None:
         """Names of models as written: one that is wrong elsewhere is still the one that was meant."""
         known = [str(item["name"]) for item in self._mappings("models") if "name" in item]
-        summarization = self._document.get("summarization")
-        if isinstance(summarization, dict):
-            self._check_model(("summarization", "model_name"), summarization.get("model_name"), known)
+        for section in ("summarization", "memory"):
+            content = self._document.get(section)
+            if isinstance(content, dict):
+                self._check_model((section, "model_name"), content.get("model_name"), known)
         for index, agent in enumerate(self._mappings("agents")):
             self._check_model(("agents", index, "model"), agent.get("model"), known)
 

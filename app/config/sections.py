@@ -1,9 +1,11 @@
-"""The small sections of config.yaml: server, database, runs, workspace, logging."""
+"""The small sections of config.yaml: server, database, runs, workspace, dynamic context, memory, logging."""
 
 from __future__ import annotations
 
 import re
+from datetime import UTC, tzinfo
 from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo
 
 from pydantic import Field, SecretStr, field_validator
 
@@ -92,6 +94,51 @@ class WorkspaceSettings(Section):
     max_files: PositiveWhole = 10_000
 
 
+class DynamicContextSettings(Section):
+    """The date that the model is told. ``timezone`` (an IANA name) decides when a day begins."""
+
+    enabled: bool = True
+    timezone: Text = "UTC"
+
+    @field_validator("timezone")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        try:
+            zone_of(name)
+        except (ValueError, OSError):
+            # A name that is no zone, one that is a folder of zones, one that would leave the folder.
+            raise refuse('must be a time zone like "Europe/Berlin"') from None
+        return name
+
+    @property
+    def zone(self) -> tzinfo:
+        return zone_of(self.timezone)
+
+
+class MemorySettings(Section):
+    """What is known of a person across threads. Off unless it is asked for: it keeps what people say.
+
+    ``model_name`` None: the model that the run was executed with. A finished turn is read after ``debounce_s``
+    seconds, with all that were finished meanwhile. ``max_injected_tokens`` is what a thread is given of it.
+    """
+
+    enabled: bool = False
+    model_name: Text | None = None
+    debounce_s: PositiveNumber = 30.0
+    max_facts: PositiveWhole = 100
+    max_injected_tokens: PositiveWhole = 1500
+
+
 class LoggingSettings(Section):
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["text", "json"] = "text"
+
+
+def zone_of(name: str) -> tzinfo:
+    """The time zone of a name. UTC needs no time zone files. Raises ValueError or OSError."""
+    if name.upper() == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except KeyError as error:
+        raise ValueError(f"no time zone {name}") from error

@@ -10,7 +10,9 @@ from app.config.agents import AGENT_ALIASES, DEFAULT_AGENT, AgentSettings, Graph
 from app.config.models import ModelSettings
 from app.config.sections import (
     DatabaseSettings,
+    DynamicContextSettings,
     LoggingSettings,
+    MemorySettings,
     RunSettings,
     ServerSettings,
     WorkspaceSettings,
@@ -38,6 +40,8 @@ class Settings:
     summarization: SummarizationSettings = field(default_factory=SummarizationSettings)
     agents: tuple[AgentSettings, ...] = (DEFAULT_AGENT,)
     graphs: tuple[GraphSettings, ...] = ()
+    dynamic_context: DynamicContextSettings = field(default_factory=DynamicContextSettings)
+    memory: MemorySettings = field(default_factory=MemorySettings)
     runs: RunSettings = field(default_factory=RunSettings)
     workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
     checkpoint_mode: CheckpointMode = "delta"

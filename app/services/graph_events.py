@@ -15,6 +15,8 @@ from langchain_core.messages import (
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 
+from app.compaction.roles import USER_SUFFIX, is_hidden, is_human
+
 STREAM_MODES = (
     "values",
     "updates",
@@ -69,14 +71,21 @@ async def graph_events(
         if mode != "messages":
             yield f"{mode}{suffix}", chunk
             continue
-        if isinstance(chunk[0], RemoveMessage):
-            # How a compaction empties the list is no message: front ends would show it as one.
+        if _is_no_news(chunk[0]):
             continue
         if tuples:
             yield f"messages{suffix}", chunk
         if assembler:
             for name, data in assembler.add(*chunk):
                 yield f"{name}{suffix}", data
+
+
+def _is_no_news(message: Any) -> bool:
+    """Whether nobody said this just now, which front ends would take it for: how a list is emptied, what people are not
+    meant to see, and the person's own question under the id that it got (rule H1)."""
+    if isinstance(message, RemoveMessage) or is_hidden(message):
+        return True
+    return is_human(message) and (message.id or "").endswith(USER_SUFFIX)
 
 
 @dataclass(slots=True)

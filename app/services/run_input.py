@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from app.agent.dynamic import DYNAMIC_CONTEXT_NODE
 from app.errors import InvalidInput, NotFound
 from app.ports import Graphs
+from app.serialization import checkpoint_to_json
 from app.services.run_request import RunRequest
 from app.services.sanitize import SUFFIXES, read_values, strip_flags
 from app.services.state import HEAD, Graph, message_ids, refuse_unknown_channels
@@ -22,8 +24,9 @@ class RunInputs:
     async def clean(self, thread_id: str, graph_name: str, request: RunRequest) -> RunRequest:
         """The request with message objects in the place of whatever form the client sent. Raises InvalidInput."""
         graph = self._graphs.for_state(graph_name)
-        await _check_checkpoint(graph, thread_id, request.checkpoint)
-        cleaned = replace(request, input=await self._values(graph, thread_id, request.input, "input"))
+        checkpoint = await _checkpoint(graph, thread_id, request)
+        values = await self._values(graph, thread_id, request.input, "input")
+        cleaned = replace(request, input=values, checkpoint=checkpoint)
         if request.command is None:
             return cleaned
         command = dict(request.command)
@@ -52,15 +55,26 @@ class RunInputs:
         return message_ids(await graph.aget_state(HEAD.config(thread_id)))
 
 
-async def _check_checkpoint(graph: Graph, thread_id: str, checkpoint: Mapping[str, Any] | None) -> None:
-    """A run that starts at a checkpoint which does not exist would silently start from nothing."""
+async def _checkpoint(graph: Graph, thread_id: str, request: RunRequest) -> Mapping[str, Any] | None:
+    """Where the run starts. A checkpoint that does not exist would silently start from nothing: NotFound.
+
+    Front ends edit a question by starting anew before the checkpoint where they first saw it. A question is first seen
+    under its final id when its context was added, and there the question itself stands before: it would be asked a
+    second time. So a new question starts before that one.
+    """
+    checkpoint = request.checkpoint
     if not checkpoint or checkpoint.get("checkpoint_ns"):
-        return
+        return checkpoint
     found = await graph.aget_state(
         {"configurable": {"thread_id": thread_id, "checkpoint_ns": "", **checkpoint}}
     )
     if found.created_at is None:
         raise NotFound(f"Thread {thread_id} has no checkpoint {checkpoint.get('checkpoint_id')}")
+    before = checkpoint_to_json(found.parent_config)
+    unprepared = found.next == (DYNAMIC_CONTEXT_NODE,) and isinstance(request.input, Mapping)
+    if not (unprepared and before and request.input.get("messages")):
+        return checkpoint
+    return {**checkpoint, "checkpoint_id": before["checkpoint_id"]}
 
 
 def _check_goto(graph: Graph, goto: Any) -> None:

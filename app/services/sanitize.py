@@ -8,6 +8,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, RemoveMessage
 
+from app.compaction.roles import MEMORY_SUFFIX, USER_SUFFIX
 from app.errors import InvalidInput
 from app.services.messages import read_messages
 
@@ -21,7 +22,7 @@ FLAGS = frozenset(
     }
 )
 SUMMARY_NAME = "summary"
-SUFFIXES = ("__user", "__memory")
+SUFFIXES = (USER_SUFFIX, MEMORY_SUFFIX)
 CONTROL_CHANNELS = frozenset({"summary_text", "delegations", "skill_context", "compaction"})
 
 _NAMESPACE = uuid.UUID("5a4f2c59-5c43-4f9b-9d0b-0f3f1d9a1c11")
@@ -52,10 +53,17 @@ def refuse_control_channels(values: Mapping[str, Any], where: str) -> None:
 def clean_messages(messages: Sequence[BaseMessage], known_ids: Container[str]) -> list[BaseMessage]:
     """The messages without flags, without the name of a summary, and without our id suffixes.
 
-    A suffix stays where the thread already has that id, so that editing and sending back what was read works.
+    A suffix stays where the thread already has that id, so that editing and sending back what was read works. What is
+    remembered of the person cannot be rewritten in the thread: sent back, it is left out.
     """
     taken = {message.id for message in messages}
-    return [_clean(message, known_ids, taken) for message in messages]
+    return [_clean(message, known_ids, taken) for message in messages if not _is_memory(message, known_ids)]
+
+
+def _is_memory(message: BaseMessage, known_ids: Container[str]) -> bool:
+    if isinstance(message, RemoveMessage) or not message.id:
+        return False
+    return message.id.endswith(MEMORY_SUFFIX) and message.id in known_ids
 
 
 def strip_flags(value: Any) -> Any:

@@ -66,6 +66,12 @@ def test_a_suffix_stays_where_the_thread_has_that_id() -> None:
     assert message.id == "m__user"
 
 
+def test_what_is_remembered_of_a_person_cannot_be_rewritten_in_the_thread() -> None:
+    sent_back = [{"type": "human", "content": "hi", "id": i} for i in ("m__memory", "m__user")]
+    kept = written(*sent_back, known=frozenset({"m", "m__memory", "m__user"}))
+    assert [message.id for message in kept] == ["m__user"]
+
+
 def test_an_id_without_its_suffix_replaces_no_other_message() -> None:
     import_once = written(
         {"type": "system", "content": "today", "id": "m"}, {"type": "human", "content": "hi", "id": "m__user"}

@@ -16,7 +16,7 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
 from app.config import Overrides, load_settings
-from app.main import Core, create_app
+from app.main import NOW, Clock, Core, create_app
 from tests.support.service import config
 
 
@@ -46,13 +46,14 @@ async def serving(
     *,
     environ: Mapping[str, str] | None = None,
     work: bool = True,
+    now: Clock = NOW,
 ) -> AsyncIterator[Gateway]:
     """Serve the application with the demo model and ``sections`` of config.yaml on a free port."""
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump(config(**(sections or {}))))
     variables = {"DATABASE_URL": database_url, **(environ or {})}
     settings = load_settings(path, variables, Overrides(port=0, data_dir=folder / "data"))
-    app = create_app(settings, variables, work=work)
+    app = create_app(settings, variables, work=work, now=now)
     async with app.router.lifespan_context(app):
         server = uvicorn.Server(
             uvicorn.Config(app, port=0, lifespan="off", log_config=None, timeout_graceful_shutdown=2)

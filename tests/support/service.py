@@ -24,8 +24,12 @@ FAST_RUNS = {"stalled_after_s": 2, "concurrency": 8}
 
 
 def config(**sections: Any) -> dict[str, Any]:
-    """A config with the demo model, and short times where a test would have to wait for them."""
-    return {"models": [DEMO_MODEL], "runs": FAST_RUNS, "logging": {"level": "info"}, **sections}
+    """A config with the demo model, and short times where a test would have to wait for them.
+
+    Without the date: the messages of a thread are those that a test put into it, unless it is about just that.
+    """
+    given = {"models": [DEMO_MODEL], "runs": FAST_RUNS, "dynamic_context": {"enabled": False}}
+    return {**given, "logging": {"level": "info"}, **sections}
 
 
 @dataclass

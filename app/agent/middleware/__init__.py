@@ -7,6 +7,7 @@ from typing import Any
 from langchain.agents.middleware import AgentMiddleware
 
 from app.agent.middleware.durable_context import DurableContextMiddleware
+from app.agent.middleware.dynamic_context import DynamicContextMiddleware
 from app.agent.middleware.overflow import OverflowMiddleware
 from app.agent.middleware.summarization import SummarizationMiddleware
 from app.agent.middleware.valid_request import ValidRequestMiddleware
@@ -19,8 +20,10 @@ def chain(parts: AgentParts, agent: AgentSpec, model_name: str) -> list[AgentMid
 
     The recovery from an overflow is outermost, so that the retried call gets the durable block of the compacted state.
     """
+    dynamic = [DynamicContextMiddleware(parts.dynamic_context)] if parts.dynamic_context else []
     return [
         OverflowMiddleware(parts.compactor, agent, model_name),
+        *dynamic,
         DurableContextMiddleware(),
         SummarizationMiddleware(parts.compactor, agent, model_name),
         ValidRequestMiddleware(),
