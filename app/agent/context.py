@@ -19,6 +19,7 @@ def context_of(state: Mapping[str, Any], agent: AgentSpec, window: int | None, r
         system=agent.system,
         tools=agent.tools,
         durable=durable_frame(state),
+        durable_next=durable_frame({**state, "summary_text": state.get("summary_text") or "…"}),
         window=window,
         reserved_output=reserved,
         usage_valid_after=marker.get("after_message_id"),

@@ -141,7 +141,8 @@ class _Job:
 
     def _tokens_after(self, summary: Summary) -> int:
         """The request with the summary in it, on the scale of ``tokens_before``."""
-        rest = replace(self.context, messages=self.plan.partition.kept, summary=summary.text)
+        durable = self.context.durable_next or self.context.durable
+        rest = replace(self.context, messages=self.plan.partition.kept, summary=summary.text, durable=durable)
         return round(self.counter.estimate(rest).total * self.plan.scale)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from app.compaction.partition import Partition, partition
 from app.compaction.tokens import TokenCounter
@@ -19,8 +19,6 @@ from app.compaction.types import (
 # A summary of this size can still say something; a target does not ask for less.
 _MIN_SUMMARY_TOKENS = 64
 _SUMMARY_SHARE_OF_TARGET = 0.5
-# The first summary of a thread brings its frame along in the durable block.
-_FRAME_TOKENS = 200
 _OVERFLOW_TARGET = 0.5
 
 
@@ -76,7 +74,7 @@ def plan(
         context.messages,
         resolved,
         counter,
-        fixed_tokens=_fixed_tokens(context, estimate) + aim.max_summary_tokens,
+        fixed_tokens=_fixed_tokens(context, counter) + aim.max_summary_tokens,
         pinned=context.pinned,
         target_tokens=aim.target,
         scale=aim.scale,
@@ -90,9 +88,10 @@ def plan(
     return Plan(parted, breakdown.total, count, _text_of(clause), max(1, most), scale)
 
 
-def _fixed_tokens(context: Context, estimate: TokenBreakdown) -> int:
-    frame = 0 if context.summary else _FRAME_TOKENS
-    return estimate.system + estimate.tools + estimate.durable + frame
+def _fixed_tokens(context: Context, counter: TokenCounter) -> int:
+    """What every later request holds beside messages and summary."""
+    durable = context.durable_next or context.durable
+    return counter.estimate(replace(context, messages=(), summary=None, durable=durable)).total
 
 
 def _aim(

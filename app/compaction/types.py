@@ -50,7 +50,8 @@ class Context:
     """Everything that one model call of a thread is made of, as it stands now (rule B1: the whole request counts).
 
     ``messages`` is the thread's live history. ``summary`` is the one live summary or None. ``durable`` is the
-    rendered durable block without the summary. ``window`` is the context window in tokens that fraction clauses
+    rendered durable block without the summary, ``durable_next`` the same as it will be once there is a summary (None:
+    no different). ``window`` is the context window in tokens that fraction clauses
     are measured against (rule A4), None when nobody declared one. ``reserved_output`` is what ``max_tokens`` of the
     running model reserves.
     ``usage_valid_after`` is the id of the last message that was in the history when the last compaction committed:
@@ -63,6 +64,7 @@ class Context:
     system: SystemMessage | None = None
     tools: Sequence[Any] = ()
     durable: str | None = None
+    durable_next: str | None = None
     window: int | None = None
     reserved_output: int = 0
     usage_valid_after: str | None = None
