@@ -110,11 +110,12 @@ class ThreadCompactor:
         announce(job, "completed", prepared.compaction_id, figures(record))
 
     async def abandon(self, job: CompactionJob, prepared: Prepared, error: str) -> None:
-        await self._store.abandon(prepared.compaction_id, error)
         begun = committing(job, prepared.compaction_id, prepared.compaction)
         record = replace(begun, status="failed", reason="not_committed", error=error)
-        self._metrics.observe(record, "failed")
+        # Announced before it is stored: a stream loses what is said right before a step fails, as this one will.
         announce(job, "failed", prepared.compaction_id, figures(record))
+        self._metrics.observe(record, "failed")
+        await self._store.abandon(prepared.compaction_id, error)
 
     async def committed(self, compaction_id: str, before: str | None, after: str) -> None:
         """The checkpointer stored the compaction: only now has it happened."""
@@ -205,11 +206,15 @@ class ThreadCompactor:
     async def _note(
         self, job: CompactionJob, record: CompactionRecord, outcome: Literal["skipped", "failed"]
     ) -> None:
-        await self._store.add(record)
-        self._metrics.observe(record, outcome)
+        # Announced before it is stored, for the same reason: after a failed recovery the step ends with an error.
         announce(job, outcome, record.compaction_id, figures(record))
+        self._metrics.observe(record, outcome)
+        await self._store.add(record)
 
     async def _count_failure(self, job: CompactionJob, error: str) -> None:
+        """On the thread. A subagent's failures are counted from its records, and are not the thread's."""
+        if job.checkpoint_ns:
+            return
         await self._store.failed(
             job.thread_id, error, BREAKER_THRESHOLD, BREAKER_PAUSE_SECONDS, BREAKER_LONGEST_SECONDS
         )
