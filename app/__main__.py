@@ -85,6 +85,8 @@ async def serve(settings: Settings, arguments: argparse.Namespace) -> None:
                 access_log=False,
                 timeout_graceful_shutdown=GRACE_SECONDS,
             )
+            # Whoever reads that it is ready is not refused: the connection waits until the server runs.
+            listener.listen(config.backlog)
             _say(startup_report(app.state.core, listener.getsockname()))
             await Server(config, app.state.core).serve(sockets=[listener])
 
