@@ -11,6 +11,7 @@ COPY --from=build /opt/threadkeep /opt/threadkeep
 WORKDIR /srv/threadkeep
 COPY migrations migrations
 COPY config.yaml config.yaml
+COPY skills skills
 COPY app app
 # Inside a container "every address" is the container's own; what is published, and where, is decided outside.
 ENV PATH=/opt/threadkeep/bin:$PATH \

@@ -18,7 +18,8 @@ from psycopg_pool import PoolTimeout
 from app.agent.build import AgentGraphs
 from app.agent.dynamic import DynamicContext
 from app.agent.parts import AgentParts
-from app.agent.tools import WorkspaceLimits, Workspaces, file_tools
+from app.agent.skills import SkillCapture, SkillCatalogue
+from app.agent.tools import Mount, WorkspaceLimits, Workspaces, file_tools
 from app.api.application import build_app
 from app.api.deps import Services
 from app.api.metering import HttpMetrics
@@ -155,6 +156,8 @@ def _assemble(
         settings.summarization, models, records, CompactionMetrics(registry), is_context_overflow
     )
     workspaces = Workspaces(settings.data_dir / "workspaces", _limits(settings))
+    skills = SkillCatalogue(settings.skills_dir, settings.skills.container_path)
+    mount = Mount(skills.container_path, skills.location, _limits(settings), skills.stamp)
 
     def saver() -> ThreadSaver:
         return ThreadSaver(pool, compactor.committed)
@@ -162,8 +165,10 @@ def _assemble(
     dynamic = settings.dynamic_context
     parts = AgentParts(
         compactor,
-        file_tools(workspaces),
+        file_tools(workspaces, [mount]),
         dynamic_context=DynamicContext(now, dynamic.zone) if dynamic.enabled else None,
+        skills=skills,
+        capture=SkillCapture(skills.container_path, settings.summarization.skill_file_read_tool_names),
     )
     graphs = AgentGraphs(settings, models, parts, saver, DemoChatModel())
     streams = RunStreams(runs, events, hub, closing, settings.server.heartbeat_s)
@@ -194,6 +199,7 @@ def _assemble(
         background=background,
         graphs=graphs,
         models=models,
+        skills=skills,
         registry=registry,
         http_metrics=HttpMetrics(registry),
         check_ready=lambda: _check_ready(database, closing),

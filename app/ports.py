@@ -65,6 +65,24 @@ class ChatModels(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Activation:
+    """A skill that a person activated: the position of the message that did it, what the model is shown before that
+    message, and what the thread keeps (an entry of the channel ``skill_context``)."""
+
+    index: int
+    text: str
+    reference: Mapping[str, Any]
+
+
+class ActiveSkills(Protocol):
+    """The skills of an agent, as far as requests hold their text."""
+
+    def activated(self, messages: Sequence[BaseMessage]) -> Activation | None:
+        """What the person's newest message activates, until its turn is over."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class AgentSpec:
     """What every request of an agent holds besides the conversation. ``model`` is the configured one, or None."""
 
@@ -72,6 +90,7 @@ class AgentSpec:
     model: str | None = None
     system: SystemMessage | None = None
     tools: Sequence[Any] = ()
+    skills: ActiveSkills | None = None
 
 
 class Graphs(Protocol):

@@ -47,6 +47,7 @@ tools:
 sandbox:
   use: deerflow.sandbox.local:LocalSandboxProvider
 skills:
+  use: deerflow.skills.storage.local_skill_storage:LocalSkillStorage
   container_path: /mnt/skills
 title: {enabled: true, max_words: 6}
 summarization:
@@ -212,7 +213,7 @@ def test_what_is_deerflows_alone_is_listed_in_one_warning_and_legacy_keys_in_ano
     for key in (
         "config_version",
         "sandbox",
-        "skills",
+        "skills.use",
         "channels",
         "database.backend",
         "logging.enhance",

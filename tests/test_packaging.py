@@ -31,7 +31,7 @@ def copied() -> set[str]:
 
 def test_what_the_image_copies_exists_and_is_not_ignored() -> None:
     ignore = (ROOT / ".dockerignore").read_text().splitlines()
-    assert copied() == {"app", "migrations", "config.yaml", "requirements.lock"}
+    assert copied() == {"app", "migrations", "config.yaml", "skills", "requirements.lock"}
     for source in copied():
         assert (ROOT / source).exists()
         assert f"!{source}" in ignore

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,12 +16,15 @@ from langgraph.graph.state import CompiledStateGraph
 
 from app.agent.middleware import chain
 from app.agent.parts import AgentParts
+from app.agent.skills import AgentSkills
 from app.agent.state import STATE_SCHEMAS
 from app.config import AGENT_ALIASES, AgentSettings, Settings
 from app.errors import ConfigError, InvalidInput, NotFound
 from app.ports import WRITER_NODE, AgentSpec, ChatModels
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
+READ_TOOL = "read_file"
+log = logging.getLogger(__name__)
 NAMESPACE = uuid.UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
 
 
@@ -47,8 +51,12 @@ class AgentGraphs:
         self._parts = parts
         self._tools = {tool.name: tool for tool in parts.tools}
         self._savers = savers
-        self._specs = {agent.name: self._spec(agent) for agent in settings.agents}
+        self._skills = {agent.name: self._skills_of(agent) for agent in settings.agents}
+        self._listings: dict[str, str] = {}
+        self._specs: dict[str, AgentSpec] = {}
         self._built: dict[tuple[str, str], Graph] = {}
+        for name in self._agents:
+            self._refresh(name)
         self._reading = {name: self._build(name, placeholder, "") for name in self._agents}
         self._writing = self._build_writer()
 
@@ -73,7 +81,9 @@ class AgentGraphs:
         raise InvalidInput(f"assistant_id: there is no assistant {assistant_id_or_name!r}; known: {known}")
 
     def spec(self, name: str | None) -> AgentSpec:
-        return self._specs[self._known(name)]
+        known = self._known(name)
+        self._refresh(known)
+        return self._specs[known]
 
     def for_state(self, name: str | None) -> Graph:
         return self._reading[self._known(name)].copy({"checkpointer": self._savers()})
@@ -82,6 +92,7 @@ class AgentGraphs:
         return self._writing.copy({"checkpointer": self._savers()})
 
     def for_run(self, name: str, model_name: str) -> Graph:
+        self._refresh(name)
         key = (name, model_name)
         if key not in self._built:
             self._built[key] = self._build(name, self._models.get(model_name), model_name)
@@ -89,6 +100,24 @@ class AgentGraphs:
 
     def _known(self, name: str | None) -> str:
         return name if name is not None and name in self._agents else self.default
+
+    def _refresh(self, name: str) -> None:
+        """Skills that changed on disk change the system prompt, and with it the graphs of the agent."""
+        skills = self._skills[name]
+        listing = skills.listing() if skills else ""
+        if self._listings.get(name) != listing:
+            self._listings[name] = listing
+            self._specs[name] = self._spec(self._agents[name])
+            self._built = {key: graph for key, graph in self._built.items() if key[0] != name}
+
+    def _skills_of(self, agent: AgentSettings) -> AgentSkills | None:
+        if self._parts.skills is None:
+            return None
+        wanted = self._tools if agent.tools is None else agent.tools
+        skills = AgentSkills(self._parts.skills, agent.skills, READ_TOOL if READ_TOOL in wanted else None)
+        if missing := skills.missing():
+            log.warning("agents.%s.skills: there is no skill %s", agent.name, ", ".join(missing))
+        return skills
 
     def _spec(self, agent: AgentSettings) -> AgentSpec:
         wanted = self._tools if agent.tools is None else agent.tools
@@ -100,8 +129,9 @@ class AgentGraphs:
         return AgentSpec(
             name=agent.name,
             model=agent.model,
-            system=SystemMessage(content=agent.system_prompt) if agent.system_prompt else None,
+            system=_system(agent.system_prompt, self._listings[agent.name]),
             tools=tuple(self._tools[name] for name in wanted),
+            skills=self._skills[agent.name],
         )
 
     def _build(self, name: str, model: BaseChatModel, model_name: str) -> Graph:
@@ -124,6 +154,11 @@ class AgentGraphs:
 
 async def _write_nothing(state: Any) -> dict[str, Any]:
     return {}
+
+
+def _system(*parts: str) -> SystemMessage | None:
+    text = "\n".join(filter(None, parts))
+    return SystemMessage(content=text) if text else None
 
 
 def _is_uuid(text: str) -> bool:

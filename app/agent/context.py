@@ -13,14 +13,23 @@ from app.ports import AgentSpec
 def context_of(state: Mapping[str, Any], agent: AgentSpec, window: int | None, reserved: int) -> Context:
     """Everything that a model call of this thread would be made of now (rule B1)."""
     marker = state.get("compaction") or {}
+    messages = state.get("messages") or []
+    activation = agent.skills.activated(messages) if agent.skills else None
+    activated = activation.text if activation else None
     return Context(
-        messages=state.get("messages") or [],
+        messages=messages,
         summary=state.get("summary_text"),
         system=agent.system,
         tools=agent.tools,
-        durable=durable_frame(state),
-        durable_next=durable_frame({**state, "summary_text": state.get("summary_text") or "…"}),
+        durable=_joined(durable_frame(state), activated),
+        durable_next=_joined(
+            durable_frame({**state, "summary_text": state.get("summary_text") or "…"}), activated
+        ),
         window=window,
         reserved_output=reserved,
         usage_valid_after=marker.get("after_message_id"),
     )
+
+
+def _joined(*parts: str | None) -> str | None:
+    return "\n".join(filter(None, parts)) or None

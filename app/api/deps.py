@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 from prometheus_client import CollectorRegistry
 
+from app.agent.skills import SkillCatalogue
 from app.api.metering import HttpMetrics
 from app.ports import ChatModels, Graphs
 from app.services.background import Background
@@ -40,6 +41,7 @@ class Services:
     background: Background
     graphs: Graphs
     models: ChatModels
+    skills: SkillCatalogue
     registry: CollectorRegistry
     http_metrics: HttpMetrics
     check_ready: Callable[[], Awaitable[str | None]]

@@ -13,6 +13,7 @@ from app.config.sections import (
     WorkspaceSettings,
 )
 from app.config.settings import Settings
+from app.config.skills import SkillsSettings
 from app.config.summarization import ContextSizeSettings, SummarizationSettings
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "RunSettings",
     "ServerSettings",
     "Settings",
+    "SkillsSettings",
     "SummarizationSettings",
     "WorkspaceSettings",
     "load_settings",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Any
 
 # fmt: off
@@ -10,7 +11,7 @@ IGNORED_SECTIONS = frozenset({
     "channels", "checkpointer", "circuit_breaker", "config_version", "dedupe_storage", "extensions",
     "guardrails", "input_polish", "llm_call", "log_level", "loop_detection", "max_recursion_limit",
     "mcp", "mcp_tasks", "read_before_write", "run_events", "run_ownership",
-    "safety_finish_reason", "sandbox", "scheduler", "skill_evolution", "skill_scan", "skills",
+    "safety_finish_reason", "sandbox", "scheduler", "skill_evolution", "skill_scan",
     "stream_bridge", "subagents", "suggestions", "title", "token_budget", "token_usage",
     "tool_groups", "tool_output", "tool_progress", "tool_search", "tools", "uploads",
 })
@@ -36,6 +37,10 @@ _IGNORED_KEYS = {
     }),
 }
 # fmt: on
+
+# Sections of which these keys are ours; what is no misspelling of one of them is DeerFlow's.
+_OWN_KEYS = {"skills": ("path", "container_path")}
+
 _LEGACY_KEYS = frozenset(
     {
         "preserve_recent_skill_count",
@@ -49,7 +54,8 @@ def without_foreign_keys(document: dict[str, Any]) -> tuple[dict[str, Any], list
     """The document without what is DeerFlow's alone, and one warning for each kind of thing left out."""
     kept = {key: value for key, value in document.items() if key not in IGNORED_SECTIONS}
     ignored = [key for key in document if key in IGNORED_SECTIONS]
-    for section, foreign in _IGNORED_KEYS.items():
+    foreign_keys = {section: _unlike(own, kept.get(section)) for section, own in _OWN_KEYS.items()}
+    for section, foreign in {**_IGNORED_KEYS, **foreign_keys}.items():
         kept, dropped = _without(kept, section, foreign)
         ignored += dropped
     kept, legacy = _without(kept, "summarization", _LEGACY_KEYS)
@@ -59,6 +65,12 @@ def without_foreign_keys(document: dict[str, Any]) -> tuple[dict[str, Any], list
     if legacy:
         warnings.append(f"legacy settings are accepted and have no effect: {', '.join(legacy)}")
     return kept, warnings
+
+
+def _unlike(own: tuple[str, ...], content: Any) -> frozenset[str]:
+    """The keys of a section that nobody can have meant as one of ``own``."""
+    keys = content if isinstance(content, dict) else ()
+    return frozenset(key for key in keys if not difflib.get_close_matches(str(key), own, n=1))
 
 
 def _without(

@@ -22,6 +22,7 @@ from app.config.sections import (
     WorkspaceSettings,
 )
 from app.config.settings import CheckpointMode, Settings
+from app.config.skills import SkillsSettings
 from app.config.summarization import SummarizationSettings
 
 DEFAULT_DATA_DIR = ".threadkeep"
@@ -36,6 +37,7 @@ _SECTIONS = (
     "graphs",
     "dynamic_context",
     "memory",
+    "skills",
     "runs",
     "workspace",
     "checkpoint_mode",
@@ -60,6 +62,7 @@ class SectionReader:
         models = self._items("models", ModelSettings)
         summarization = self._section("summarization", SummarizationSettings)
         self.problems += summarization.conflicts()
+        skills = self._section("skills", SkillsSettings)
         graphs = self._graphs()
         agents = self._agents({graph.name for graph in graphs})
         self._check_models_named()
@@ -76,11 +79,12 @@ class SectionReader:
             graphs=graphs,
             dynamic_context=self._section("dynamic_context", DynamicContextSettings),
             memory=self._section("memory", MemorySettings),
+            skills=skills,
             runs=self._section("runs", RunSettings),
             workspace=self._section("workspace", WorkspaceSettings),
             checkpoint_mode=self._checkpoint_mode(),
             logging=self._section("logging", LoggingSettings),
-            warnings=(*warnings, *summarization.warnings()),
+            warnings=(*warnings, *summarization.warnings(), *skills.warnings(self._config_dir)),
         )
 
     def _section(self, key: str, schema: type[SectionType]) -> SectionType:

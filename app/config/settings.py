@@ -17,6 +17,7 @@ from app.config.sections import (
     ServerSettings,
     WorkspaceSettings,
 )
+from app.config.skills import SkillsSettings
 from app.config.summarization import SummarizationSettings
 
 CheckpointMode = Literal["delta", "full"]
@@ -42,11 +43,17 @@ class Settings:
     graphs: tuple[GraphSettings, ...] = ()
     dynamic_context: DynamicContextSettings = field(default_factory=DynamicContextSettings)
     memory: MemorySettings = field(default_factory=MemorySettings)
+    skills: SkillsSettings = field(default_factory=SkillsSettings)
     runs: RunSettings = field(default_factory=RunSettings)
     workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
     checkpoint_mode: CheckpointMode = "delta"
     logging: LoggingSettings = field(default_factory=LoggingSettings)
     warnings: tuple[str, ...] = ()
+
+    @property
+    def skills_dir(self) -> Path:
+        """Absolute; it need not exist."""
+        return self.skills.folder(self.config_dir)
 
     def runnable(self, name: str) -> AgentSettings | GraphSettings | None:
         """The agent or graph of that name, or that an alias such as ``lead_agent`` means; None if unknown."""

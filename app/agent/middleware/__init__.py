@@ -9,6 +9,7 @@ from langchain.agents.middleware import AgentMiddleware
 from app.agent.middleware.durable_context import DurableContextMiddleware
 from app.agent.middleware.dynamic_context import DynamicContextMiddleware
 from app.agent.middleware.overflow import OverflowMiddleware
+from app.agent.middleware.skill_activation import SkillActivationMiddleware
 from app.agent.middleware.summarization import SummarizationMiddleware
 from app.agent.middleware.valid_request import ValidRequestMiddleware
 from app.agent.parts import AgentParts
@@ -24,7 +25,8 @@ def chain(parts: AgentParts, agent: AgentSpec, model_name: str) -> list[AgentMid
     return [
         OverflowMiddleware(parts.compactor, agent, model_name),
         *dynamic,
-        DurableContextMiddleware(),
+        *([SkillActivationMiddleware(agent.skills)] if agent.skills else []),
+        DurableContextMiddleware(parts.capture),
         SummarizationMiddleware(parts.compactor, agent, model_name),
         ValidRequestMiddleware(),
     ]

@@ -176,7 +176,7 @@ def _entry(item: os.DirEntry[str], prefix: str) -> Entry | None:
         return None
     path = prefix + item.name
     if stat.S_ISREG(status.st_mode):
-        return Entry(path, "file", status.st_size, (status.st_mtime_ns, status.st_ino))
+        return Entry(path, "file", status.st_size, (status.st_ctime_ns, status.st_ino))
     if stat.S_ISDIR(status.st_mode):
         return Entry(path, "folder", 0)
     return Entry(path, "link" if stat.S_ISLNK(status.st_mode) else "other", 0)
