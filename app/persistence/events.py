@@ -14,6 +14,8 @@ from psycopg_pool import AsyncConnectionPool
 
 CHANNEL = "threadkeep_run_events"
 PAGE = 500
+# A reader that is slow holds one page.
+PAGE_BYTES = 1_000_000
 RECONNECT_SECONDS = 1.0
 TERMINAL_EVENT = "end"
 
@@ -39,7 +41,8 @@ class EventStore:
         """Write ``events`` and wake the readers, in one statement.
 
         Returns False, and writes nothing, when the run is no longer executed by ``attempt`` (another worker took
-        it over, or it has ended): the caller has lost the run and must stop.
+        it over, or it has ended): the caller has lost the run and must stop. Events that are there already are left
+        alone, so that a batch may be written again.
         """
         async with self._pool.connection() as conn:
             cursor = await conn.execute(
@@ -56,9 +59,11 @@ class EventStore:
             return await cursor.fetchone() is not None
 
     async def read(self, run_id: str, after: int, limit: int = PAGE) -> list[Event]:
-        """Events with ``seq > after`` in order, at most ``limit``."""
+        """Events with ``seq > after`` in order, at most ``limit``, and not many more than ``PAGE_BYTES`` of data."""
         async with self._pool.connection() as conn:
-            cursor = await conn.execute(_READ, {"run_id": run_id, "after": after, "limit": limit})
+            cursor = await conn.execute(
+                _READ, {"run_id": run_id, "after": after, "limit": limit, "max_bytes": PAGE_BYTES}
+            )
             return [Event(r["seq"], r["event"], r["data"]) for r in await cursor.fetchall()]
 
     async def last_seq(self, run_id: str) -> int:
@@ -136,17 +141,20 @@ class EventHub:
 
 _APPEND = """
 WITH owner AS (
-    SELECT run_id FROM runs WHERE run_id = %(run_id)s AND attempt = %(attempt)s AND status = 'running'
+    SELECT run_id FROM runs WHERE run_id = %(run_id)s AND attempt = %(attempt)s AND status = 'running' FOR SHARE
 ), written AS (
     INSERT INTO run_events (run_id, seq, event, data)
     SELECT owner.run_id, e.seq, e.event, e.data
     FROM owner, unnest(%(seqs)s::bigint[], %(names)s::text[], %(datas)s::text[]) AS e(seq, event, data)
-    RETURNING 1
+    ON CONFLICT DO NOTHING
 )
-SELECT pg_notify(%(channel)s, (SELECT run_id::text FROM owner)) FROM owner WHERE EXISTS (SELECT 1 FROM written)
+SELECT pg_notify(%(channel)s, owner.run_id::text) FROM owner
 """
 
+# ``octet_length`` of a large value does not read it.
 _READ = """
-SELECT seq, event, data FROM run_events
-WHERE run_id = %(run_id)s AND seq > %(after)s ORDER BY seq LIMIT %(limit)s
+SELECT seq, event, data FROM (
+    SELECT seq, event, data, sum(octet_length(data)) OVER (ORDER BY seq) - octet_length(data) AS before
+    FROM run_events WHERE run_id = %(run_id)s AND seq > %(after)s ORDER BY seq LIMIT %(limit)s
+) AS page WHERE before < %(max_bytes)s ORDER BY seq
 """

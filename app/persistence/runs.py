@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from psycopg import AsyncConnection
+from psycopg.errors import UniqueViolation
 from psycopg.types.json import Jsonb
 from psycopg_pool import AsyncConnectionPool
 
@@ -18,6 +19,10 @@ from app.serialization import dumps, dumps_jsonb
 RunStatus = Literal["pending", "running", "success", "error", "timeout", "interrupted"]
 CancelAction = Literal["interrupt", "rollback"]
 ACTIVE: tuple[RunStatus, ...] = ("pending", "running")
+
+
+class RunLost(Exception):
+    """Another worker executes the run now, or it has ended or is gone: this one must stop at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,24 +155,36 @@ class RunStore:
             )
             return [_run(row) for row in await cursor.fetchall()]
 
-    async def claim(self, run_id: str, worker: str) -> Run | None:
-        """Make this worker the run's executor: status running, next attempt. None while the thread is reserved, or
-        when the run is not active (any more)."""
-        return await self._one(
-            f"""UPDATE runs SET status = 'running', attempt = attempt + 1, worker = %s, updated_at = now(),
-                   started_at = coalesce(started_at, now())
-                WHERE run_id = %s AND status IN ('pending', 'running') AND NOT EXISTS (
-                    SELECT 1 FROM threads t WHERE t.thread_id = runs.thread_id AND t.reserved_until > now())
-                RETURNING {_COLUMNS}""",
-            (worker, run_id),
-        )
+    async def is_active(self, run_id: str) -> bool:
+        """Whether the run is pending or running. Cheap: its input may be large."""
+        async with self._pool.connection() as conn:
+            cursor = await conn.execute(
+                "SELECT 1 FROM runs WHERE run_id = %s AND status IN ('pending', 'running')", (run_id,)
+            )
+            return await cursor.fetchone() is not None
 
-    async def hand_back(self, run_id: str, attempt: int) -> bool:
-        """A draining worker returns the run to the queue; the attempt does not count against it."""
+    async def claim(self, run_id: str, worker: str) -> Run | None:
+        """Make this worker the run's executor: status running, next attempt. None while the thread is reserved or
+        another run of it is running, and when the run is not active (any more)."""
+        try:
+            return await self._one(
+                f"""UPDATE runs SET status = 'running', attempt = attempt + 1, worker = %s, updated_at = now(),
+                       started_at = coalesce(started_at, now())
+                    WHERE run_id = %s AND status IN ('pending', 'running') AND NOT EXISTS (
+                        SELECT 1 FROM threads t WHERE t.thread_id = runs.thread_id AND t.reserved_until > now())
+                    RETURNING {_COLUMNS}""",
+                (worker, run_id),
+            )
+        except UniqueViolation:
+            # The job of a run was lost while it was running, so that the queue gave out the next one of the thread.
+            return None
+
+    async def hand_back(self, run_id: str, attempt: int, *, counts: bool = False) -> bool:
+        """Return a run that was not cancelled to the queue. ``counts``: the attempt counts as one that was lost."""
         return await self._changed(
-            """UPDATE runs SET status = 'pending', handed_back = handed_back + 1, worker = NULL, updated_at = now()
-               WHERE run_id = %s AND attempt = %s AND status = 'running'""",
-            (run_id, attempt),
+            """UPDATE runs SET status = 'pending', handed_back = handed_back + %s, worker = NULL, updated_at = now()
+               WHERE run_id = %s AND attempt = %s AND status = 'running' AND cancel_action IS NULL""",
+            (0 if counts else 1, run_id, attempt),
         )
 
     async def request_cancel(self, run_id: str, action: CancelAction) -> Run | None:
@@ -200,21 +217,6 @@ class RunStore:
             "DELETE FROM runs WHERE thread_id = %s AND run_id = %s AND status NOT IN ('pending', 'running')",
             (thread_id, run_id),
         )
-
-    @asynccontextmanager
-    async def sweeping(self) -> AsyncIterator[bool]:
-        """True for the one process that may look for abandoned runs now."""
-        async with self._pool.connection() as conn, conn.transaction():
-            row = await (
-                await conn.execute("SELECT pg_try_advisory_xact_lock(%s) AS mine", (_SWEEP_LOCK,))
-            ).fetchone()
-            yield bool(row and row["mine"])
-
-    async def set_job(self, run_id: str, job_id: int) -> None:
-        async with self._pool.connection() as conn:
-            await conn.execute(
-                "UPDATE runs SET job_id = %s, updated_at = now() WHERE run_id = %s", (job_id, run_id)
-            )
 
     async def orphans(self, older_than_s: float) -> list[Run]:
         """Active runs whose job is gone from the queue or has ended: nobody would ever finish them."""
@@ -267,9 +269,6 @@ _COLUMNS = (
     "run_id, thread_id, assistant_id, status, kwargs, metadata, multitask_strategy, attempt, handed_back, job_id, "
     "cancel_action, error, created_at, updated_at"
 )
-
-# Any number that no other advisory lock of this database uses.
-_SWEEP_LOCK = 0x74686B70_73776570
 
 _LOCK_THREAD = """
 SELECT thread_id, metadata, config, status, coalesce(reserved_until > now(), false) AS reserved

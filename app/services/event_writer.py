@@ -7,16 +7,15 @@ from contextlib import suppress
 from typing import Any
 
 from app.persistence.events import Event, EventStore
+from app.persistence.outage import through_outage
+from app.persistence.runs import RunLost
 from app.serialization import dumps
 
 # The first event goes out at once, later ones in batches: a token a transaction would cost more than the token.
 BATCH_SECONDS = 0.02
 # A graph that produces faster than the database takes has to wait here.
 MAX_BUFFERED = 5_000
-
-
-class RunLost(Exception):
-    """Another worker executes the run now; this one must stop at once."""
+MAX_BUFFERED_CHARACTERS = 4_000_000
 
 
 class EventWriter:
@@ -28,6 +27,7 @@ class EventWriter:
         self._attempt = attempt
         self._seq = first_seq
         self._buffer: list[Event] = []
+        self._buffered = 0
         self._filled = asyncio.Event()
         self._lock = asyncio.Lock()
         self._flusher: asyncio.Task[None] | None = None
@@ -47,19 +47,26 @@ class EventWriter:
         """Append an event. Raises RunLost when the run was taken over, and what the database raised, if anything."""
         if self._flusher and self._flusher.done():
             self._flusher.result()
-        self._buffer.append(Event(self._seq, name, dumps(data).decode()))
+        event = Event(self._seq, name, dumps(data).decode())
+        self._buffer.append(event)
+        self._buffered += len(event.data)
         self._seq += 1
         self._filled.set()
-        if len(self._buffer) >= MAX_BUFFERED:
+        if len(self._buffer) >= MAX_BUFFERED or self._buffered >= MAX_BUFFERED_CHARACTERS:
             await self.flush()
 
     async def flush(self) -> None:
-        """Write what is buffered. Raises RunLost."""
+        """Write what is buffered, through an outage of the database. Raises RunLost."""
         async with self._lock:
-            events, self._buffer = self._buffer, []
             self._filled.clear()
-            if events and not await self._store.append(self._run_id, self._attempt, events):
+            # Taken out only when they are written: this may be cancelled at any moment.
+            events = self._buffer[:]
+            if events and not await through_outage(
+                lambda: self._store.append(self._run_id, self._attempt, events)
+            ):
                 raise RunLost(self._run_id)
+            del self._buffer[: len(events)]
+            self._buffered = sum(len(event.data) for event in self._buffer)
 
     async def _flush_as_they_come(self) -> None:
         while True:

@@ -6,7 +6,8 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,19 +17,25 @@ from langgraph.graph.state import CompiledStateGraph
 from app.config import RunSettings
 from app.errors import RunTimeout, ThreadkeepError
 from app.persistence.events import EventStore
+from app.persistence.outage import is_outage, through_outage
 from app.persistence.queue import HandBack
-from app.persistence.runs import Run, RunStatus, RunStore
+from app.persistence.runs import Run, RunLost, RunStatus, RunStore
 from app.persistence.threads import ThreadStore
 from app.ports import Graphs
-from app.services.event_writer import EventWriter, RunLost
+from app.services.event_writer import EventWriter
 from app.services.graph_events import NamedEvent, graph_events
-from app.services.patience import undisturbed, unless_cancelled
+from app.services.patience import to_its_end, undisturbed, unless_cancelled
 from app.services.run_request import call_of
 from app.services.state import summarize_snapshot
 from app.telemetry import redact
 
-# How often a run looks whether the thread it waits for is free again (a compaction or a state write holds it).
+# How often a run looks whether the thread it waits for is free again (a compaction or a state write holds it), and for
+# how long before it gives its place to runs of other threads. The queue looks for it again about once a second.
 RESERVATION_POLL_SECONDS = 0.1
+RESERVATION_WAIT_SECONDS = 1.0
+AWAY_SECONDS = 0.5
+# A provider's error may repeat the whole request.
+MAX_ERROR_CHARACTERS = 4_000
 WORKER = f"{socket.gethostname()}:{os.getpid()}"
 
 log = logging.getLogger(__name__)
@@ -60,40 +67,45 @@ class RunExecutor:
         self._settings = settings
 
     async def execute(self, run_id: str) -> None:
-        """Execute a run to its end. Raises HandBack when this worker is told to stop before."""
-        run = await self._claim(run_id)
+        """Execute a run to its end. Raises HandBack when this worker is told to stop before, and when the run has to
+        wait for its thread."""
+        run, told_to_stop = await to_its_end(self._claim(run_id))
         if run is None:
             return
-        if run.cancel_action:
-            await self._finish(run, Ending("interrupted"))
+        if run.cancel_action or told_to_stop:
+            await undisturbed(self._end(run, await undisturbed(self._stopped(run))))
         elif run.lost >= self._settings.max_attempts:
-            await self._finish(run, Ending("error", _worker_lost(run)))
+            await undisturbed(self._end(run, Ending("error", _worker_lost(run))))
         else:
             await self._execute(run)
 
     async def _claim(self, run_id: str) -> Run | None:
-        """Waits while the thread is reserved. None when the run is over or gone."""
-        while True:
-            run = await self._runs.claim(run_id, WORKER)
+        """Waits a little while the thread is reserved. None when the run is over or gone."""
+        for _ in range(round(RESERVATION_WAIT_SECONDS / RESERVATION_POLL_SECONDS)):
+            run = await through_outage(lambda: self._runs.claim(run_id, WORKER))
             if run:
                 return run
-            known = await self._runs.find(run_id)
-            if known is None or not known.active:
+            if not await through_outage(lambda: self._runs.is_active(run_id)):
                 return None
             await asyncio.sleep(RESERVATION_POLL_SECONDS)
+        raise HandBack(run_id, AWAY_SECONDS)
 
     async def _execute(self, run: Run) -> None:
         usage = UsageMetadataCallbackHandler()
         work = asyncio.create_task(self._stream(run, usage), name=f"run {run.run_id}")
         if await unless_cancelled(work):
-            ending = self._ending(run, work)
+            ending = await undisturbed(self._ending(run, work))
         else:
             ending = await undisturbed(self._stopped(run))
-        if ending:
-            await undisturbed(self._finish(run, ending, usage))
+        await undisturbed(self._end(run, ending, usage))
 
-    def _ending(self, run: Run, work: asyncio.Task[None]) -> Ending | None:
-        """How the run ended by itself. None when it is another worker's now."""
+    async def _ending(self, run: Run, work: asyncio.Task[None]) -> Ending | None:
+        """How the run ended by itself. None when it is another worker's now. Raises HandBack when the database was
+        away for too long, unless it has been tried often enough."""
+        if work.cancelled():
+            return Ending(
+                "error", {"error": "CancelledError", "message": "A part of the graph cancelled the run"}
+            )
         match work.exception():
             case None:
                 return Ending("success")
@@ -104,18 +116,20 @@ class RunExecutor:
                 return Ending("timeout", describe(error))
             case error:
                 log.warning("run %s failed", run.run_id, exc_info=error)
+                if is_outage(error) and run.lost + 1 < self._settings.max_attempts:
+                    await self._hand_back(run, counts=True)
                 return Ending("error", describe(error))
 
     async def _stopped(self, run: Run) -> Ending | None:
         """A person cancelled the run, or this worker is draining: then the run goes back to the queue."""
-        now = await self._runs.find(run.run_id)
-        if now is None or now.attempt != run.attempt:
-            return None
-        if now.cancel_action:
-            return Ending("interrupted")
-        if await self._runs.hand_back(run.run_id, run.attempt):
+        await self._hand_back(run, counts=False)
+        now = await through_outage(lambda: self._runs.find(run.run_id))
+        return Ending("interrupted") if now and now.attempt == run.attempt and now.cancel_action else None
+
+    async def _hand_back(self, run: Run, *, counts: bool) -> None:
+        """Raises HandBack, unless the run was cancelled or is not this worker's any more."""
+        if await through_outage(lambda: self._runs.hand_back(run.run_id, run.attempt, counts=counts)):
             raise HandBack(run.run_id)
-        return None
 
     async def _stream(self, run: Run, usage: UsageMetadataCallbackHandler) -> None:
         first = 1 if run.attempt == 1 else await self._events.last_seq(run.run_id) + 1
@@ -126,10 +140,11 @@ class RunExecutor:
             call.config["callbacks"] = [usage]
             await self._in_time(writer, graph_events(graph, call))
 
-    async def _in_time(self, writer: EventWriter, events: AsyncIterator[NamedEvent]) -> None:
+    async def _in_time(self, writer: EventWriter, events: AsyncGenerator[NamedEvent]) -> None:
         limit = self._settings.timeout_s
         try:
-            async with asyncio.timeout(limit) as deadline:
+            # Closed, so that nothing of the graph goes on after its run was given up.
+            async with asyncio.timeout(limit) as deadline, aclosing(events):
                 async for name, data in events:
                     await writer.put(name, data)
         except TimeoutError:
@@ -138,16 +153,31 @@ class RunExecutor:
                 raise RunTimeout(f"The run took longer than {limit:g} seconds") from None
             raise
 
-    async def _finish(
-        self, run: Run, ending: Ending, usage: UsageMetadataCallbackHandler | None = None
+    async def _end(
+        self, run: Run, ending: Ending | None, usage: UsageMetadataCallbackHandler | None = None
     ) -> None:
-        """The thread first, then the run and its ``end`` event: who sees ``end`` sees everything else."""
-        graph = self._graphs.for_state(run.kwargs["graph_name"])
-        snapshot = await graph.aget_state({"configurable": {"thread_id": run.thread_id}})
-        summary = summarize_snapshot(snapshot)
-        await self._threads.save_state_summary(run.thread_id, summary, error=ending.error)
+        """The thread first, then the run and its ``end`` event: who sees ``end`` sees everything else. Nothing to do
+        when the run is another worker's now."""
+        if ending is None:
+            return
         used = dict(usage.usage_metadata) if usage else None
-        await self._runs.finish(run.run_id, run.attempt, ending.status, ending.error, used)
+        await through_outage(lambda: self._save_thread(run, ending))
+        await through_outage(
+            lambda: self._runs.finish(run.run_id, run.attempt, ending.status, ending.error, used)
+        )
+
+    async def _save_thread(self, run: Run, ending: Ending) -> None:
+        try:
+            graph = self._graphs.for_state(run.kwargs["graph_name"])
+            snapshot = await graph.aget_state({"configurable": {"thread_id": run.thread_id}})
+            await self._threads.save_state_summary(
+                run.thread_id, summarize_snapshot(snapshot), error=ending.error
+            )
+        except Exception as error:
+            if is_outage(error):
+                raise
+            # A state that cannot be read, for example of a class that is gone, must not keep the run from ending.
+            log.exception("cannot keep what the state of thread %s says", run.thread_id)
 
 
 async def _has_begun(graph: CompiledStateGraph[Any, Any, Any, Any], run: Run) -> bool:
@@ -158,8 +188,12 @@ async def _has_begun(graph: CompiledStateGraph[Any, Any, Any, Any], run: Run) ->
 
 def describe(error: BaseException) -> dict[str, Any]:
     """An error as clients see it: class, a sentence without secrets, and the code of errors raised on purpose."""
-    described = {"error": type(error).__name__, "message": redact(str(error))}
+    described = {"error": type(error).__name__, "message": _shortened(redact(str(error)))}
     return {**described, "code": error.code} if isinstance(error, ThreadkeepError) else described
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MAX_ERROR_CHARACTERS else f"{text[:MAX_ERROR_CHARACTERS]}…"
 
 
 def _worker_lost(run: Run) -> dict[str, Any]:

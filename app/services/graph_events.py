@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,12 +50,12 @@ class GraphCall:
 
 async def graph_events(
     graph: CompiledStateGraph[Any, Any, Any, Any], call: GraphCall
-) -> AsyncIterator[NamedEvent]:
+) -> AsyncGenerator[NamedEvent]:
     """Run ``graph`` and yield (event name, data). Names of events from a subgraph carry ``|`` and its namespace."""
     modes: Any = list(dict.fromkeys(_GRAPH_MODES.get(mode, mode) for mode in call.stream_modes))
     assembler = MessageAssembler() if "messages" in call.stream_modes else None
     tuples = "messages-tuple" in call.stream_modes
-    stream = graph.astream(
+    stream: Any = graph.astream(
         call.input,
         call.config,
         context=call.context,
@@ -64,20 +65,21 @@ async def graph_events(
         interrupt_after=call.interrupt_after,
         durability=call.durability,
     )
-    async for namespace, mode, chunk in stream:
-        if namespace and not call.subgraphs:
-            continue
-        suffix = "".join(f"|{part}" for part in namespace)
-        if mode != "messages":
-            yield f"{mode}{suffix}", chunk
-            continue
-        if _is_no_news(chunk[0]):
-            continue
-        if tuples:
-            yield f"messages{suffix}", chunk
-        if assembler:
-            for name, data in assembler.add(*chunk):
-                yield f"{name}{suffix}", data
+    async with aclosing(stream):
+        async for namespace, mode, chunk in stream:
+            if namespace and not call.subgraphs:
+                continue
+            suffix = "".join(f"|{part}" for part in namespace)
+            if mode != "messages":
+                yield f"{mode}{suffix}", chunk
+                continue
+            if _is_no_news(chunk[0]):
+                continue
+            if tuples:
+                yield f"messages{suffix}", chunk
+            if assembler:
+                for name, data in assembler.add(*chunk):
+                    yield f"{name}{suffix}", data
 
 
 def _is_no_news(message: Any) -> bool:

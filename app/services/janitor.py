@@ -6,10 +6,7 @@ import asyncio
 import logging
 from contextlib import suppress
 
-import psycopg
-from procrastinate.exceptions import ConnectorException
-from psycopg_pool import PoolTimeout
-
+from app.persistence.outage import is_outage
 from app.persistence.queue import RunQueue
 from app.persistence.runs import RunStore
 
@@ -18,7 +15,7 @@ log = logging.getLogger(__name__)
 
 class Janitor:
     """Every ``period_s`` seconds: returns the runs of dead workers to the queue, and queues active runs again whose job
-    is gone. Any number of processes may do it; one at a time does."""
+    is gone. Any number of processes may do it at once."""
 
     def __init__(self, runs: RunStore, queue: RunQueue, period_s: float) -> None:
         self._runs = runs
@@ -36,18 +33,17 @@ class Janitor:
                 await self._task
 
     async def sweep(self) -> None:
-        async with self._runs.sweeping() as mine:
-            if not mine:
-                return
-            await self._queue.retry_stalled()
-            for run in await self._runs.orphans(self._period_s):
+        await self._queue.return_abandoned()
+        await self._queue.return_stalled()
+        for run in await self._runs.orphans(self._period_s):
+            if await self._queue.requeue(run.run_id, run.job_id):
                 log.warning("run %s of thread %s had no job; it is queued again", run.run_id, run.thread_id)
-                await self._runs.set_job(run.run_id, await self._queue.requeue(run.run_id, run.thread_id))
 
     async def _sweep_for_ever(self) -> None:
         while True:
             try:
                 await self.sweep()
-            except (psycopg.Error, PoolTimeout, ConnectorException) as error:
-                log.warning("cannot look for abandoned runs: %s", error)
+            except Exception as error:
+                # Whatever stopped this sweep, the next one is needed.
+                log.warning("cannot look for abandoned runs: %s", error, exc_info=not is_outage(error))
             await asyncio.sleep(self._period_s)

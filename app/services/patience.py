@@ -14,13 +14,21 @@ ASK_AGAIN_SECONDS = 1.0
 
 async def undisturbed(work: Coroutine[Any, Any, T]) -> T:
     """Await ``work`` to its end, whoever cancels the waiting task meanwhile; those cancellations are used up."""
+    result, _ = await to_its_end(work)
+    return result
+
+
+async def to_its_end(work: Coroutine[Any, Any, T]) -> tuple[T, bool]:
+    """As ``undisturbed``; beside the result, whether the waiting task was cancelled meanwhile."""
     task = asyncio.create_task(work)
+    cancelled = False
     while not task.done():
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError:
+            cancelled = True
             _use_up()
-    return task.result()
+    return task.result(), cancelled
 
 
 async def unless_cancelled(task: asyncio.Task[Any]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command, Send
 
+from app.persistence.checkpoints import ATTEMPT_KEY
 from app.persistence.runs import Run
 from app.services.graph_events import GraphCall
 from app.services.messages import read_messages
@@ -100,6 +101,7 @@ def _config(run: Run, *, resumed: bool) -> RunnableConfig:
         "run_id": run.run_id,
         "graph_id": run.kwargs["graph_name"],
         "assistant_id": run.assistant_id,
+        ATTEMPT_KEY: run.attempt,
     }
     config: dict[str, Any] = {
         "configurable": configurable | identity,
