@@ -22,6 +22,16 @@ SMALL = {
 }
 """Fires at about two thousand tokens of messages: the system prompt and the tools are a thousand."""
 
+PLAIN = {
+    "title": {"enabled": False},
+    "agents": [
+        {"name": "agent", "tools": ["read_file", "write_file", "edit_file", "list_files", "search_files"]}
+    ],
+}
+"""No calls but those of the agent and of compaction, and requests of a size that new tools do not change."""
+
+UNLIMITED = 10**9
+
 
 @dataclass
 class Rig:
@@ -41,7 +51,8 @@ class Rig:
         self._agent = behaviour
 
     def reset(self) -> None:
-        """Fine answers again, and no requests."""
+        """Fine answers again, no limit, and no requests."""
+        self.provider.limit(UNLIMITED)
         self._summaries.clear()
         self._agent = Reply()
         self.mark()
@@ -76,12 +87,17 @@ async def rigged(
     template: str,
     summarization: Mapping[str, Any],
     models: Sequence[str | Mapping[str, Any]] = ("main",),
+    retries: int = 2,
     **sections: Any,
 ) -> AsyncIterator[Rig]:
-    """A rig on a database of its own. Each name in ``models`` is the stand-in; the first model is the default."""
+    """A rig on a database of its own. Each name in ``models`` is the stand-in; the first model is the default.
+    ``retries`` are those of the SDK, which the agent's own calls have."""
     with running_provider() as provider:
-        listed = [stand_in(model, provider) if isinstance(model, str) else model for model in models]
-        given = {"models": listed, "summarization": dict(summarization), **sections}
+        listed = [
+            stand_in(model, provider, max_retries=retries) if isinstance(model, str) else model
+            for model in models
+        ]
+        given = {"models": listed, "summarization": dict(summarization), **PLAIN, **sections}
         async with clone(template) as url, serving(folder, url, given) as gateway:
             rig = Rig(gateway, provider)
             provider.when(is_summary_call, rig.summarize)
