@@ -134,10 +134,22 @@ class DatabaseError(ThreadkeepError):
     code = "database_unavailable"
 
 
+class ShuttingDown(ThreadkeepError):
+    """This process is going down; what was asked for goes on elsewhere and can be asked for again."""
+
+    code = "shutting_down"
+
+
 class RunTimeout(ThreadkeepError):
     """A run took longer than ``runs.timeout_s``."""
 
     code = "run_timeout"
+
+
+class TurnLimitReached(ThreadkeepError):
+    """A subagent made as many model calls as it may and has no result."""
+
+    code = "turn_limit"
 
 
 class WorkspaceError(ThreadkeepError):

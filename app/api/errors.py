@@ -22,6 +22,7 @@ from app.errors import (
     ModelError,
     NotFound,
     PayloadTooLarge,
+    ShuttingDown,
     SummaryGenerationError,
     SummaryTimeout,
     ThreadkeepError,
@@ -42,6 +43,7 @@ STATUS: Mapping[type[ThreadkeepError], int] = {
     SummaryGenerationError: 502,
     SummaryTimeout: 504,
     DatabaseError: 503,
+    ShuttingDown: 503,
 }
 RETRY_AFTER_S = 2
 _HTTP_CODES = {404: "not_found", 405: "method_not_allowed", 413: PayloadTooLarge.code}
@@ -103,6 +105,11 @@ class CatchAll:
             await self._app(scope, receive, watched)
         except ClientDisconnect:
             _log.info("The client went away before its request was complete: %s", scope["path"])
+        except ShuttingDown as error:
+            # Cut off after the first byte: a stream that ended in order would look finished, while after a broken one
+            # clients go on where it was.
+            if not started:
+                await error_response(error)(scope, receive, send)
         except Exception as error:
             # After the first byte there is no status to change: the server has to cut the connection.
             if started:

@@ -166,12 +166,13 @@ def _waiting(answer: AsyncIterator[bytes], run: Run) -> StreamingResponse:
 
 
 async def _cancel_when_left(body: AsyncIterator[bytes], injected: Services, run: Run) -> AsyncIterator[bytes]:
-    """Cancel the run when the client goes away before the end."""
+    """Cancel the run when the client goes away before the end, not when we do."""
     try:
         async for chunk in body:
             yield chunk
     except (asyncio.CancelledError, GeneratorExit):
-        injected.background.start(_cancel(injected, run))
+        if not injected.streams.closing:
+            injected.background.start(_cancel(injected, run))
         raise
 
 

@@ -12,6 +12,9 @@ from typing import Any
 import psycopg
 from psycopg_pool import AsyncConnectionPool
 
+from app.errors import DatabaseError
+from app.persistence.database import connect
+
 CHANNEL = "threadkeep_run_events"
 PAGE = 500
 # A reader that is slow holds one page.
@@ -29,6 +32,11 @@ class Event:
     seq: int
     event: str
     data: str
+
+
+def end_of(run_id: str) -> str:
+    """What the hub announces when a run has ended, for those who wait for nothing else."""
+    return f"{run_id}:end"
 
 
 class EventStore:
@@ -105,23 +113,24 @@ class EventHub:
                 event.set()
 
     @asynccontextmanager
-    async def watch(self, run_id: str) -> AsyncIterator[asyncio.Event]:
-        """An event that is set whenever the run has news. The watcher clears it before it reads."""
+    async def watch(self, subject: str) -> AsyncIterator[asyncio.Event]:
+        """An event that is set whenever there is news of ``subject``, a run id or ``end_of`` one. The watcher clears
+        it before it reads."""
         event = asyncio.Event()
-        self._waiters.setdefault(run_id, set()).add(event)
+        self._waiters.setdefault(subject, set()).add(event)
         try:
             yield event
         finally:
-            waiters = self._waiters[run_id]
+            waiters = self._waiters[subject]
             waiters.discard(event)
             if not waiters:
-                del self._waiters[run_id]
+                del self._waiters[subject]
 
     async def _listen(self, ready: asyncio.Event) -> None:
         while True:
             try:
                 await self._listen_once(ready)
-            except psycopg.Error as error:
+            except (psycopg.Error, DatabaseError) as error:
                 log.warning("lost the connection that listens for run events: %s", type(error).__name__)
             ready.set()
             self.wake_all()
@@ -129,8 +138,7 @@ class EventHub:
 
     async def _listen_once(self, ready: asyncio.Event) -> None:
         # Outside the pool: the connection is held for the life of the process.
-        connection = await psycopg.AsyncConnection.connect(self._url, autocommit=True, connect_timeout=10)
-        async with connection:
+        async with await connect(self._url) as connection:
             await connection.execute(f"LISTEN {CHANNEL}")
             ready.set()
             self.wake_all()

@@ -13,7 +13,7 @@ from psycopg.errors import UniqueViolation
 from psycopg.types.json import Jsonb
 from psycopg_pool import AsyncConnectionPool
 
-from app.persistence.events import CHANNEL, TERMINAL_EVENT
+from app.persistence.events import CHANNEL, TERMINAL_EVENT, end_of
 from app.serialization import dumps, dumps_jsonb
 
 RunStatus = Literal["pending", "running", "success", "error", "timeout", "interrupted"]
@@ -244,6 +244,7 @@ class RunStore:
                 "usage": _jsonb(usage) if usage else None,
                 "end": TERMINAL_EVENT,
                 "channel": CHANNEL,
+                "subject": end_of(run_id),
             },
         )
 
@@ -288,7 +289,7 @@ WITH done AS (
     FROM done, last, (VALUES (1, 'error', %(error_text)s::text), (2, %(end)s, 'null')) AS e(step, event, data)
     WHERE e.data IS NOT NULL
 )
-SELECT pg_notify(%(channel)s, done.run_id::text) FROM done
+SELECT pg_notify(%(channel)s, subject) FROM done, unnest(ARRAY[done.run_id::text, %(subject)s]) AS subject
 """
 _FINISH_RUNNING = _FINISH.format(condition="attempt = %(attempt)s AND status = 'running'")
 _FINISH_PENDING = _FINISH.format(condition="status = 'pending'")

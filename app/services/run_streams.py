@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 
-from app.persistence.events import TERMINAL_EVENT, Event, EventHub, EventStore
+from app.errors import ShuttingDown
+from app.persistence.events import TERMINAL_EVENT, Event, EventHub, EventStore, end_of
+from app.persistence.outage import PATIENCE_SECONDS, PAUSE_SECONDS, is_outage, through_outage
 from app.persistence.runs import RunStore
 
 
@@ -26,14 +29,25 @@ class RunStreams:
         self._hub = hub
         self._closing = closing
         self._heartbeat_s = heartbeat_s
+        self._away_since: float | None = None
+
+    @property
+    def closing(self) -> bool:
+        return self._closing.is_set()
 
     async def follow(self, run_id: str, after: int = 0) -> AsyncIterator[Event | None]:
-        """The run's events with ``seq > after`` until its ``end``. None means nothing happened for a heartbeat."""
+        """The run's events with ``seq > after`` until its ``end``. None means nothing happened for a heartbeat.
+
+        Raises ShuttingDown when this process goes down before the end.
+        """
         over = False
         async with self._hub.watch(run_id) as news:
-            while not self._closing.is_set():
+            while True:
+                self._refuse_closing()
                 news.clear()
-                events = await self._events.read(run_id, after)
+                if (events := await self._read(run_id, after)) is None:
+                    yield None
+                    continue
                 for event in events:
                     yield event
                     after = event.seq
@@ -44,19 +58,41 @@ class RunStreams:
                 if over:
                     return
                 # Asked only when there is nothing new; then read once more, since ``end`` may just have come.
-                over = await self._is_over(run_id)
+                over = not await through_outage(lambda: self._runs.is_active(run_id))
                 if not over and not await self._wait(news):
                     yield None
 
     async def finished(self, run_id: str) -> AsyncIterator[None]:
-        """Yields at each heartbeat until the run has ended."""
-        async for event in self.follow(run_id, await self._events.last_seq(run_id) - 1):
-            if event is None:
-                yield None
+        """Yields at each heartbeat until the run has ended. Raises ShuttingDown when this process goes down before."""
+        async with self._hub.watch(end_of(run_id)) as news:
+            while True:
+                news.clear()
+                if not await through_outage(lambda: self._runs.is_active(run_id)):
+                    return
+                self._refuse_closing()
+                if not await self._wait(news):
+                    yield None
 
-    async def _is_over(self, run_id: str) -> bool:
-        run = await self._runs.find(run_id)
-        return run is None or not run.active
+    async def _read(self, run_id: str, after: int) -> list[Event] | None:
+        """None while the database is away, for no longer than anybody executes runs without it."""
+        try:
+            events = await self._events.read(run_id, after)
+        except Exception as error:
+            if not is_outage(error) or self._away_for() > PATIENCE_SECONDS:
+                raise
+            await asyncio.sleep(PAUSE_SECONDS)
+            return None
+        self._away_since = None
+        return events
+
+    def _away_for(self) -> float:
+        if self._away_since is None:
+            self._away_since = time.monotonic()
+        return time.monotonic() - self._away_since
+
+    def _refuse_closing(self) -> None:
+        if self._closing.is_set():
+            raise ShuttingDown("The service is going down; go on at another one, or here in a moment")
 
     async def _wait(self, news: asyncio.Event) -> bool:
         """Whether there was news before the heartbeat was due."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.agent.build import assistant_id
@@ -51,8 +51,7 @@ class RunService:
                 raise ThreadBusy(f"Thread {thread_id} is busy; the run was rejected as its strategy says")
             run = await self._insert(admission, request, graph_name, model_name)
         if request.multitask_strategy in ("interrupt", "rollback"):
-            for older in active:
-                await self._cancel(older, "interrupt")
+            await self._interrupt(active)
         return run
 
     async def _insert(
@@ -105,21 +104,29 @@ class RunService:
 
     async def cancel_all(self, thread_id: str) -> None:
         """Stop every active run of a thread and wait until none of them writes any more (it is about to be deleted)."""
-        for run in await self._runs.active(thread_id):
-            await self._cancel(run, "interrupt")
+        active = await self._runs.active(thread_id)
+        await self._interrupt(active)
+        for run in active:
             async for _ in self._streams.finished(run.run_id):
                 pass
 
+    async def _interrupt(self, runs: Sequence[Run]) -> None:
+        # The newest first: else each would begin as soon as the one before it is gone.
+        for run in reversed(runs):
+            await self._cancel(run, "interrupt")
+
     async def _cancel(self, run: Run, action: CancelAction) -> bool:
         """False when the run ended in the meantime."""
-        if await self._runs.cancel_pending(run.run_id):
-            return True
-        running = await self._runs.request_cancel(run.run_id, action)
-        if running is None:
-            return False
-        if running.job_id is not None:
-            await self._queue.abort(running.job_id)
-        return True
+        while True:
+            if await self._runs.cancel_pending(run.run_id):
+                return True
+            if running := await self._runs.request_cancel(run.run_id, action):
+                if running.job_id is not None:
+                    await self._queue.abort(running.job_id)
+                return True
+            # Neither pending nor running: it has ended, or was handed back between the two questions.
+            if not await self._runs.is_active(run.run_id):
+                return False
 
 
 def run_to_json(run: Run) -> dict[str, Any]:
