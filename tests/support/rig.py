@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,11 +35,13 @@ UNLIMITED = 10**9
 
 @dataclass
 class Rig:
-    """``mark`` forgets earlier requests. Summary calls get what ``summarizer`` says for the model, all others
-    what ``agent`` says; by default both get a fine answer."""
+    """``url`` is the database's. ``mark`` forgets earlier requests. Summary calls get what ``summarizer`` says for
+    the model, all others what ``agent`` says; by default both get a fine answer."""
 
     gateway: Gateway
     provider: Provider
+    url: str
+    sections: Mapping[str, Any]
     _summaries: dict[str, Behaviour] = field(default_factory=dict)
     _agent: Behaviour = field(default_factory=Reply)
     _seen: int = 0
@@ -49,6 +51,10 @@ class Rig:
 
     def agent(self, behaviour: Behaviour) -> None:
         self._agent = behaviour
+
+    def replica(self, folder: Path) -> AbstractAsyncContextManager[Gateway]:
+        """Another gateway with the same configuration on the same database."""
+        return serving(folder, self.url, self.sections)
 
     def reset(self) -> None:
         """Fine answers again, no limit, and no requests."""
@@ -99,7 +105,7 @@ async def rigged(
         ]
         given = {"models": listed, "summarization": dict(summarization), **PLAIN, **sections}
         async with clone(template) as url, serving(folder, url, given) as gateway:
-            rig = Rig(gateway, provider)
+            rig = Rig(gateway, provider, url, given)
             provider.when(is_summary_call, rig.summarize)
             provider.always(rig.answer)
             yield rig

@@ -151,6 +151,13 @@ class Thread:
 
 
 @asynccontextmanager
+async def seen_from(served: Served, thread: Thread) -> AsyncIterator[Thread]:
+    """The same thread at another replica."""
+    async with served.client() as client, served.http() as http:
+        yield Thread(thread.id, client, http)
+
+
+@asynccontextmanager
 async def new_thread(served: Served, messages: Sequence[Message] = ()) -> AsyncIterator[Thread]:
     """A thread of its own that holds ``messages``."""
     async with served.client() as client, served.http() as http:
