@@ -82,6 +82,7 @@ async def terminal(folder: Path, port: int) -> AsyncIterator[Shell]:
     shutil.copy(ROOT / "README.md", folder)
     (folder / ".threadkeep").symlink_to("data")
     (folder / ".venv").symlink_to(sys.prefix)
+    (folder / "skills").symlink_to(ROOT / "skills")
     process = await asyncio.create_subprocess_exec(
         "sh",
         cwd=folder,
