@@ -9,9 +9,10 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
+from typing import Any
 
 import uvicorn
 
@@ -29,25 +30,17 @@ GRACE_SECONDS = 5
 
 
 class Server(uvicorn.Server):
-    """Ends the streams of the process as soon as it is told to stop; uvicorn would wait for them.
+    """Leaves the signals to us: uvicorn would end the process by them when the requests are done, while there are
+    still runs to hand back and a database to stop."""
 
-    Nor does it end the process by the signal when the requests are done, as uvicorn does: there are still runs to
-    hand back and a database to stop.
-    """
-
-    def __init__(self, config: uvicorn.Config, core: Core) -> None:
-        super().__init__(config)
-        self._core = core
-        self._loop = asyncio.get_running_loop()
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.force_exit = self.should_exit and sig == signal.SIGINT
-        self.should_exit = True
-        self._loop.call_soon_threadsafe(self._core.close_streams)
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command. Returns the exit status: 0, 1 (it cannot work), 2 (the configuration or the call is wrong)."""
+    """Run a command. Returns the exit status: 0, 1 (it cannot work), 2 (the configuration or the call is wrong), 128
+    and the signal for a command that was told to stop before it was done."""
     arguments = _parser().parse_args(argv)
     try:
         settings = load_settings(
@@ -60,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             ),
         )
         set_up_logging(settings.logging.level, settings.logging.format)
-        asyncio.run(_COMMANDS[arguments.command](settings, arguments))
+        return asyncio.run(_until_told(_COMMANDS[arguments.command](settings, arguments)))
     except ConfigError as error:
         return _fail(EXIT_CONFIG, str(error))
     except DatabaseError as error:
@@ -68,12 +61,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         return _fail(EXIT_FAILURE, f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
     except KeyboardInterrupt:
-        return 130
+        return 128 + signal.SIGINT
+
+
+async def _until_told(command: Coroutine[Any, Any, None]) -> int:
+    """Cancels the command at the first SIGINT or SIGTERM; a second one ends the process at once.
+
+    Services end well when they are cancelled; a command that lets the cancellation through was not done.
+    """
+    told: list[int] = []
+    task = asyncio.ensure_future(command)
+
+    def stop(number: int) -> None:
+        if told:
+            _fail(0, "stopped at once; what was under way is taken up at the next start")
+            os._exit(128 + number)
+        told.append(number)
+        task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop, number)
+    try:
+        await task
+    except asyncio.CancelledError:
+        return 128 + told[0]
     return 0
 
 
 async def serve(settings: Settings, arguments: argparse.Namespace) -> None:
-    """HTTP, and the runs too unless ``--no-worker``."""
+    """HTTP, and the runs too unless ``--no-worker``, until cancelled."""
     with _listen(settings.server.host, settings.server.port) as listener:
         app = create_app(settings, dict(os.environ), work=not arguments.no_worker)
         # Outside uvicorn's own handling, so that what goes wrong here ends the process with one clear line.
@@ -88,18 +104,26 @@ async def serve(settings: Settings, arguments: argparse.Namespace) -> None:
             # Whoever reads that it is ready is not refused: the connection waits until the server runs.
             listener.listen(config.backlog)
             _say(startup_report(app.state.core, listener.getsockname()))
-            await Server(config, app.state.core).serve(sockets=[listener])
+            await _serve(Server(config), listener, app.state.core)
+
+
+async def _serve(server: Server, listener: socket.socket, core: Core) -> None:
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        await asyncio.shield(serving)
+    except asyncio.CancelledError:
+        # uvicorn waits for open requests, so streams have to end by themselves.
+        core.begin_stop()
+        server.should_exit = True
+        await serving
 
 
 async def worker(settings: Settings, arguments: argparse.Namespace) -> None:
-    """Execute runs until told to stop."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for name in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(name, stop.set)
+    """Execute runs until cancelled."""
     async with open_core(settings, dict(os.environ)) as core:
         _say(startup_report(core, None))
-        await stop.wait()
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
 
 
 async def run_migrations(settings: Settings, arguments: argparse.Namespace) -> None:
@@ -143,8 +167,14 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except OSError:
+        # Who reads it is gone (``| head``); that is no reason to stop, nor for the interpreter to complain at the end.
+        sys.stdout = None
 
 
 def _fail(status: int, text: str) -> int:

@@ -73,6 +73,11 @@ class Core:
         self.closing.set()
         self.hub.wake_all()
 
+    def begin_stop(self) -> None:
+        """Close the streams and take no new run, so that what is under way ends while open requests do."""
+        self.close_streams()
+        self.queue.begin_stop()
+
 
 @asynccontextmanager
 async def prepared_database(settings: Settings) -> AsyncIterator[Database]:
@@ -112,16 +117,20 @@ async def open_core(
         await core.hub.start()
         stack.push_async_callback(core.hub.stop)
         await core.queue.open()
-        stack.push_async_callback(background.stop, settings.server.shutdown_grace_s)
+        stack.push_async_callback(_finish_work, core.queue, background, settings.server.shutdown_grace_s)
         if work:
             core.queue.start()
-            stack.push_async_callback(core.queue.stop)
         janitor.start()
         stack.push_async_callback(janitor.stop)
-        stack.callback(core.close_streams)
+        stack.callback(core.begin_stop)
         # Not awaited: it may have to wait until a run of a dead worker was taken up and ended.
         background.start(core.services.threads.finish_deletions())
         yield core
+
+
+async def _finish_work(queue: RunQueue, background: Background, grace_s: float) -> None:
+    # Side by side: a service that is told to stop has little time before it is killed.
+    await asyncio.gather(queue.stop(), background.stop(grace_s))
 
 
 def create_app(
