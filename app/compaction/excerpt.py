@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from app.compaction.render import Entry
-from app.compaction.shorten import Count, head, tail
+from app.compaction.shorten import Count, fair_cap, head, tail
 
 _CONTINUED = " (continued)"
 # Where no word ends near a cut, the second part repeats this many characters, so that nothing is torn.
@@ -26,6 +27,25 @@ class Excerpt:
     @classmethod
     def whole(cls, entry: Entry) -> Excerpt:
         return cls(entry.header, entry.reference, entry.body)
+
+    @classmethod
+    def gathered(cls, entries: Sequence[Entry], number: int, tokens: int, count: Count) -> Excerpt:
+        """Neighbours as one entry within ``tokens``, the beginning of each: what must be said of a shortened message
+        is said once for all of them. ``number`` is that of the first."""
+        header = f"[{number}–{number + len(entries) - 1}] {len(entries)} messages"
+        reference = f"{entries[0].reference} … {entries[-1].reference}"
+        frame = cls(header, reference, "", sum(len(entry.body) for entry in entries))
+        speakers = [f"{entry.header.partition(' ')[2]}: " for entry in entries]
+        room = tokens - count(frame.text) - sum(count(f"{speaker}\n") for speaker in speakers)
+        if room <= len(entries):
+            # Not even a word of each: the first and the last of them, then.
+            whole = "\n".join(f"{who}{entry.body}" for who, entry in zip(speakers, entries, strict=True))
+            return cls(header, reference, whole).shortened(tokens, count)
+        cap = fair_cap([count(entry.body) for entry in entries], room)
+        heads = [head(entry.body, cap, count) for entry in entries]
+        lines = [f"{speaker}{text}".rstrip() for speaker, text in zip(speakers, heads, strict=True)]
+        shown = sum(len(text) for text in heads)
+        return replace(frame, start="\n".join(lines), omitted=frame.omitted - shown)
 
     @property
     def text(self) -> str:

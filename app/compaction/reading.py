@@ -13,6 +13,10 @@ from app.compaction.shorten import Count, fair_cap
 
 # A shortened message takes at least this much beside its id: number, speaker, the note, a few words.
 _MIN_SHARE = 40
+# Below so many times that, most of a share would be the note on what is omitted: neighbours share one note, in an
+# entry of so many times that.
+_ALONE = 2
+_TOGETHER = 4
 # A message is cut at the end of a call only when the part before the cut is worth reading.
 _MIN_PART = 48
 # Calls are not filled to the last token, so shares are computed for a little less.
@@ -113,9 +117,9 @@ class Reader:
     def _shares(self, sizes: Sequence[int], total: int) -> _Shares:
         """Shares of ``total`` tokens. Where they would be too small to say anything, neighbours share one."""
         cap = fair_cap(sizes, total)
-        if cap >= self._min_share:
+        if cap >= _ALONE * self._min_share:
             return _Shares(cap)
-        entries = max(1, total // self._min_share)
+        entries = max(1, total // (_TOGETHER * self._min_share))
         return _Shares(total // entries, -(-len(sizes) // entries))
 
     def _fill(self, at: Position, room: Room, shares: _Shares) -> Portion:
@@ -136,11 +140,19 @@ class Reader:
         """The next entry within its share, and the position behind it."""
         if at.begun:
             whole, index = at.begun, at.index
+        elif shares.cap is not None and shares.group > 1:
+            return self._gathered(at, shares.cap, shares.group)
         else:
-            index = min(at.index + shares.group, len(self._tokens))
-            whole = Excerpt.whole(self._transcript.entry(at.index, shares.group))
+            index = at.index + 1
+            whole = Excerpt.whole(self._transcript.entry(at.index))
         excerpt = whole if shares.cap is None else whole.shortened(shares.cap, self._count)
         return excerpt, Position(index, None, at.lost + excerpt.omitted - whole.omitted)
+
+    def _gathered(self, at: Position, cap: int, group: int) -> tuple[Excerpt, Position]:
+        last = min(at.index + group, len(self._tokens))
+        entries = [self._transcript.entry(index) for index in range(at.index, last)]
+        excerpt = Excerpt.gathered(entries, at.index + 1, cap, self._count)
+        return excerpt, Position(last, None, at.lost + excerpt.omitted)
 
     def _at_the_end(
         self, excerpt: Excerpt, at: Position, after: Position, left: int, room: Room, filled: bool

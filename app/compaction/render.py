@@ -41,27 +41,14 @@ class Transcript:
     def __len__(self) -> int:
         return len(self._messages)
 
-    def entry(self, index: int, count: int = 1) -> Entry:
-        """The message at ``index`` (rule D3), or ``count`` neighbours from there on as one entry."""
-        entries = [self._single(i) for i in range(index, min(index + count, len(self._messages)))]
-        return entries[0] if len(entries) == 1 else _merged(entries, index + 1)
-
-    def _single(self, index: int) -> Entry:
+    def entry(self, index: int) -> Entry:
+        """The message at ``index`` (rule D3)."""
         message = self._messages[index]
         return Entry(
             header=f"[{index + 1}] {neutralise(_speaker(message, self._labels.get(index)))}",
             body=neutralise(_body(message)),
             reference=message.id or f"message {index + 1}",
         )
-
-
-def _merged(entries: Sequence[Entry], number: int) -> Entry:
-    last = number + len(entries) - 1
-    return Entry(
-        header=f"[{number}–{last}] {len(entries)} messages",
-        body="\n".join(f"{e.header.partition(' ')[2]}: {e.body}" for e in entries),
-        reference=f"{entries[0].reference} … {entries[-1].reference}",
-    )
 
 
 def _call_labels(messages: Sequence[BaseMessage]) -> Mapping[int, str]:

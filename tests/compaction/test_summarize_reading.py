@@ -108,7 +108,7 @@ def test_far_too_many_messages_are_still_all_accounted_for() -> None:
     reading = Reading(messages, 2000, 3)
     assert reading.finished
     ranges = [
-        (int(a), int(b)) for a, b in re.findall(r"^\[(\d+)–(\d+)\] \d+ messages", reading.text, re.MULTILINE)
+        (int(a), int(b)) for a, b in re.findall(r"^\[(\d+)–(\d+)\] \d+ messages$", reading.text, re.MULTILINE)
     ]
     assert [a for a, _ in ranges] == [1, *(b + 1 for _, b in ranges[:-1])]
     assert ranges[-1][1] == 5000
@@ -147,3 +147,12 @@ def test_with_enough_calls_every_text_of_any_history_is_read_whole(
     for message in messages:
         if isinstance(message.content, str):
             assert set(message.content.split()) <= set(read.split())
+
+
+def test_where_there_are_far_too_many_messages_most_of_the_room_still_goes_to_what_was_said() -> None:
+    messages = [human(f"note {n}: {words('x', 60)}") for n in range(4000)]
+    total = sum(COUNT(message.text) for message in messages)
+    reading = Reading(messages, 12_000, 8)
+    assert reading.finished
+    assert reading.coverage > 0.5 * 8 * 12_000 / total
+    assert all(f"note {n}:" in reading.text for n in range(0, 4000, 97))
