@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, SystemMessage
@@ -64,6 +64,10 @@ class ChatModels(Protocol):
         ...
 
 
+AgentKind = Literal["lead", "subagent"]
+"""A person talks to a lead agent; a subagent works on what a lead agent gives it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Activation:
     """A skill that a person activated: the position of the message that did it, what the model is shown before that
@@ -90,6 +94,8 @@ class AgentSpec:
     model: str | None = None
     system: SystemMessage | None = None
     tools: Sequence[Any] = ()
+    description: str = ""
+    kind: AgentKind = "lead"
     skills: ActiveSkills | None = None
 
 
@@ -126,7 +132,9 @@ class Graphs(Protocol):
 @dataclass(frozen=True, slots=True)
 class CompactionJob:
     """One request to compact a thread. ``model_name`` is the model the run executes with (rule E1); ``keep``
-    replaces the configured one for this job; ``emit`` takes the progress events (rule F4), hooks get ``runtime``."""
+    replaces the configured one for this job; ``emit`` takes the progress events (rule F4), hooks get ``runtime``.
+
+    ``checkpoint_ns`` is empty for the thread's own conversation; a subagent's stands in a namespace of its own."""
 
     thread_id: str
     run_id: str | None
@@ -139,6 +147,8 @@ class CompactionJob:
     instructions: str | None = None
     emit: Callable[[Mapping[str, Any]], None] | None = None
     runtime: Any = None
+    agent_kind: AgentKind = "lead"
+    checkpoint_ns: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +161,17 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class SummarizationEvent:
-    """What ``before_summarization`` hooks get, after a summary exists and before anything is removed (rule F3)."""
+    """What ``before_summarization`` hooks get, after a summary exists and before anything is removed (rule F3).
+
+    In a subagent's conversation nobody but the lead agent spoke: what is about the person skips the kind ``subagent``.
+    """
 
     thread_id: str
     agent_name: str
     removed: tuple[BaseMessage, ...]
     kept: tuple[BaseMessage, ...]
     runtime: Any = None
+    agent_kind: AgentKind = "lead"
 
 
 SummarizationHook = Callable[[SummarizationEvent], Awaitable[None]]

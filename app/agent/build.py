@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import SystemMessage
+from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from app.agent.middleware import chain
+from app.agent.middleware.turn_limit import TurnLimitMiddleware
 from app.agent.parts import AgentParts
 from app.agent.skills import AgentSkills
 from app.agent.state import STATE_SCHEMAS
-from app.config import AGENT_ALIASES, AgentSettings, Settings
+from app.agent.subagents import Places, Subagents
+from app.agent.tools.task import TASK_TOOL, task_tool
+from app.config import AGENT_ALIASES, AgentSettings, Settings, SubagentSettings
 from app.errors import ConfigError, InvalidInput, NotFound
 from app.ports import WRITER_NODE, AgentSpec, ChatModels
 
@@ -51,10 +57,12 @@ class AgentGraphs:
         self._parts = parts
         self._tools = {tool.name: tool for tool in parts.tools}
         self._savers = savers
+        self._places = Places(settings.subagents.max_parallel)
+        self._teams = {agent.name: self._team(agent, settings.subagents.types) for agent in settings.agents}
         self._skills = {agent.name: self._skills_of(agent) for agent in settings.agents}
         self._listings: dict[str, str] = {}
         self._specs: dict[str, AgentSpec] = {}
-        self._built: dict[tuple[str, str], Graph] = {}
+        self._built: dict[tuple[str, ...], Graph] = {}
         for name in self._agents:
             self._refresh(name)
         self._reading = {name: self._build(name, placeholder, "") for name in self._agents}
@@ -107,7 +115,7 @@ class AgentGraphs:
         listing = skills.listing() if skills else ""
         if self._listings.get(name) != listing:
             self._listings[name] = listing
-            self._specs[name] = self._spec(self._agents[name])
+            self._specs[name] = self._spec(self._agents[name], "")
             self._built = {key: graph for key, graph in self._built.items() if key[0] != name}
 
     def _skills_of(self, agent: AgentSettings) -> AgentSkills | None:
@@ -119,28 +127,75 @@ class AgentGraphs:
             log.warning("agents.%s.skills: there is no skill %s", agent.name, ", ".join(missing))
         return skills
 
-    def _spec(self, agent: AgentSettings) -> AgentSpec:
-        wanted = self._tools if agent.tools is None else agent.tools
-        unknown = [name for name in wanted if name not in self._tools]
-        if unknown:
-            raise ConfigError(
-                f"agents.{agent.name}.tools: unknown {', '.join(map(repr, unknown))}; known: {', '.join(self._tools)}"
-            )
+    def _spec(self, agent: AgentSettings, model_name: str) -> AgentSpec:
+        """``model_name`` is the model of the run: what its subagents use that have none of their own (rule E1)."""
+        team = self._teams[agent.name]
         return AgentSpec(
             name=agent.name,
             model=agent.model,
             system=_system(agent.system_prompt, self._listings[agent.name]),
-            tools=tuple(self._tools[name] for name in wanted),
+            tools=(*self._tools_of(agent), *([task_tool(team, model_name)] if team.descriptions else [])),
+            description=agent.description,
             skills=self._skills[agent.name],
         )
 
+    def _team(self, agent: AgentSettings, types: Sequence[SubagentSettings]) -> Subagents:
+        wanted = agent.subagents
+        if wanted is None:
+            everything = agent.tools is None or TASK_TOOL in agent.tools
+            wanted = tuple(kind.name for kind in types) if everything else ()
+        chosen = [kind for kind in types if kind.name in wanted]
+        for kind in chosen:
+            self._named(kind.tools, f"subagents.types.{kind.name}.tools")
+        return Subagents(chosen, partial(self._subagent, agent), self._places)
+
+    def _subagent(self, agent: AgentSettings, kind: SubagentSettings, model_name: str) -> Graph:
+        """Without a checkpointer of its own: inside a run it gets the run's."""
+        key = (agent.name, model_name, kind.name)
+        if key not in self._built:
+            tools = self._tools_of(agent) if kind.tools is None else self._named(kind.tools, kind.name)
+            spec = AgentSpec(
+                name=kind.name,
+                model=kind.model,
+                system=_system(kind.system_prompt),
+                tools=tuple(tools),
+                description=kind.description,
+                kind="subagent",
+            )
+            limit = TurnLimitMiddleware(kind.max_turns)
+            self._built[key] = self._create(spec, self._models.get(model_name), model_name, limit)
+        return self._built[key]
+
+    def _tools_of(self, agent: AgentSettings) -> list[BaseTool]:
+        """All but ``task``, which is there when there is somebody to give a task to."""
+        names = agent.tools and [name for name in agent.tools if name != TASK_TOOL]
+        return self._named(names, f"agents.{agent.name}.tools")
+
+    def _named(self, names: Sequence[str] | None, where: str) -> list[BaseTool]:
+        """The tools of these names, None: all. Raises ConfigError."""
+        wanted = self._tools if names is None else names
+        unknown = [name for name in wanted if name not in self._tools]
+        if unknown:
+            raise ConfigError(
+                f"{where}: unknown {', '.join(map(repr, unknown))}; known: {', '.join(self._tools)}"
+            )
+        return [self._tools[name] for name in wanted]
+
     def _build(self, name: str, model: BaseChatModel, model_name: str) -> Graph:
-        spec = self._specs[name]
+        return self._create(self._spec(self._agents[name], model_name), model, model_name)
+
+    def _create(
+        self,
+        spec: AgentSpec,
+        model: BaseChatModel,
+        model_name: str,
+        *outermost: AgentMiddleware[Any, Any],
+    ) -> Graph:
         return create_agent(
             model,
             list(spec.tools),
             system_prompt=spec.system,
-            middleware=chain(self._parts, spec, model_name),
+            middleware=[*outermost, *chain(self._parts, spec, model_name)],
             state_schema=self._schema,
             name=None,
         )

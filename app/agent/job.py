@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from langgraph.runtime import Runtime
+from langgraph.config import get_config
+from langgraph.runtime import ExecutionInfo, Runtime
 
 from app.agent.context import context_of
 from app.compaction.types import CompactionKind
 from app.ports import AgentSpec, CompactionJob, Compactor
+
+# What LangGraph puts between the parts of a checkpoint namespace.
+NS_SEP = "|"
 
 
 def job_for(
@@ -20,12 +24,12 @@ def job_for(
     agent: AgentSpec,
     model_name: str,
 ) -> CompactionJob:
-    """A job on the thread that this step runs on."""
+    """A job on the conversation that this step runs on: the thread's, or inside a run a subagent's."""
     info = runtime.execution_info
     context = context_of(state, agent, compactor.window(model_name), compactor.reserved(model_name))
     return CompactionJob(
         thread_id=(info.thread_id if info else None) or "",
-        run_id=info.run_id if info else None,
+        run_id=_run_id(info),
         agent_name=agent.name,
         model_name=model_name,
         context=context,
@@ -33,4 +37,18 @@ def job_for(
         force=kind == "overflow",
         emit=runtime.stream_writer,
         runtime=runtime,
+        agent_kind=agent.kind,
+        checkpoint_ns=_namespace(info),
     )
+
+
+def _run_id(info: ExecutionInfo | None) -> str | None:
+    """The run's id. LangGraph gives it to the outermost graph only; the configuration reaches the inner ones too."""
+    if info is None:
+        return None
+    return info.run_id or get_config().get("configurable", {}).get("run_id")
+
+
+def _namespace(info: ExecutionInfo | None) -> str:
+    """Where the checkpoints of this graph are: the step's own namespace without its last part, which is the step."""
+    return info.checkpoint_ns.rpartition(NS_SEP)[0] if info else ""

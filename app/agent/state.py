@@ -11,6 +11,7 @@ from langchain_core.messages import AnyMessage, RemoveMessage
 from langgraph.channels.delta import DeltaChannel
 from langgraph.graph.message import REMOVE_ALL_MESSAGES, _messages_delta_reducer
 
+from app.agent.channels.delegations import Delegation, merge_delegations
 from app.agent.channels.skills import SkillRef, merge_skills
 from app.compaction.types import Compaction
 
@@ -27,6 +28,7 @@ class FullState(AgentState[Any]):
 
     summary_text: NotRequired[Annotated[str | None, OmitFromInput]]
     compaction: NotRequired[Annotated[CompactionMarker | None, OmitFromInput]]
+    delegations: NotRequired[Annotated[list[Delegation], OmitFromInput, merge_delegations]]
     skill_context: NotRequired[Annotated[list[SkillRef], OmitFromInput, merge_skills]]
 
 

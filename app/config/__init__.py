@@ -14,6 +14,7 @@ from app.config.sections import (
 )
 from app.config.settings import Settings
 from app.config.skills import SkillsSettings
+from app.config.subagents import SubagentSettings, SubagentsSettings
 from app.config.summarization import ContextSizeSettings, SummarizationSettings
 
 __all__ = [
@@ -32,6 +33,8 @@ __all__ = [
     "ServerSettings",
     "Settings",
     "SkillsSettings",
+    "SubagentSettings",
+    "SubagentsSettings",
     "SummarizationSettings",
     "WorkspaceSettings",
     "load_settings",

@@ -44,7 +44,10 @@ Names = Annotated[tuple[Text, ...], Field(strict=False)]
 
 
 class AgentSettings(Section):
-    """An agent of ours. ``model`` None: the first usable one. ``tools``, ``skills`` None: all there are."""
+    """An agent of ours. ``model`` None: the first usable one. ``tools``, ``skills`` None: all there are.
+
+    ``subagents`` None: all types there are, unless ``tools`` says which tools and ``task`` is not among them.
+    """
 
     name: Annotated[str, BeforeValidator(runnable_name)]
     description: str = ""
@@ -52,7 +55,7 @@ class AgentSettings(Section):
     system_prompt: str = DEFAULT_SYSTEM_PROMPT
     tools: Names | None = None
     skills: Names | None = None
-    subagents: Names = ()
+    subagents: Names | None = None
     mcp: Names = ()
 
 

@@ -12,7 +12,7 @@ IGNORED_SECTIONS = frozenset({
     "guardrails", "input_polish", "llm_call", "log_level", "loop_detection", "max_recursion_limit",
     "mcp", "mcp_tasks", "read_before_write", "run_events", "run_ownership",
     "safety_finish_reason", "sandbox", "scheduler", "skill_evolution", "skill_scan",
-    "stream_bridge", "subagents", "suggestions", "title", "token_budget", "token_usage",
+    "stream_bridge", "suggestions", "title", "token_budget", "token_usage",
     "tool_groups", "tool_output", "tool_progress", "tool_search", "tools", "uploads",
 })
 
@@ -24,6 +24,9 @@ _IGNORED_KEYS = {
         "checkpoint_graph_cache", "checkpoint_cache",
     }),
     "logging": frozenset({"enhance"}),
+    "subagents": frozenset({
+        "timeout_seconds", "max_turns", "max_total_per_run", "token_budget", "agents", "custom_agents",
+    }),
     "memory": frozenset({
         "mode", "injection_enabled", "shutdown_flush_timeout_seconds", "manager_class", "backend_config",
         "retrieval_strategy", "retrieval_relevance_weight", "retrieval_confidence_weight",

@@ -23,6 +23,7 @@ from app.config.sections import (
 )
 from app.config.settings import CheckpointMode, Settings
 from app.config.skills import SkillsSettings
+from app.config.subagents import SubagentsSettings
 from app.config.summarization import SummarizationSettings
 
 DEFAULT_DATA_DIR = ".threadkeep"
@@ -34,6 +35,7 @@ _SECTIONS = (
     "models",
     "summarization",
     "agents",
+    "subagents",
     "graphs",
     "dynamic_context",
     "memory",
@@ -65,6 +67,7 @@ class SectionReader:
         skills = self._section("skills", SkillsSettings)
         graphs = self._graphs()
         agents = self._agents({graph.name for graph in graphs})
+        subagents = self._subagents()
         self._check_models_named()
         self._check_apart(agents, graphs)
         return Settings(
@@ -76,6 +79,7 @@ class SectionReader:
             models=models,
             summarization=summarization,
             agents=agents,
+            subagents=subagents,
             graphs=graphs,
             dynamic_context=self._section("dynamic_context", DynamicContextSettings),
             memory=self._section("memory", MemorySettings),
@@ -107,7 +111,7 @@ class SectionReader:
         if not isinstance(raw, list):
             self._refuse((key,), raw, "must be a list")
             return ()
-        self._check_duplicates(key, raw)
+        self._check_duplicates((key,), raw)
         read = (self._read(item, schema, (key, index)) for index, item in enumerate(raw))
         return tuple(item for item in read if item is not None)
 
@@ -118,6 +122,18 @@ class SectionReader:
         if raw == [] and not taken:
             self._refuse(("agents",), raw, "must hold an agent when there are no graphs")
         return self._items("agents", AgentSettings)
+
+    def _subagents(self) -> SubagentsSettings:
+        """The section, its types unique, and no agent asking for one that is not there."""
+        subagents = self._section("subagents", SubagentsSettings)
+        types = self._mappings("subagents", "types")
+        self._check_duplicates(("subagents", "types"), types)
+        known = [str(kind.get("name")) for kind in types] or subagents.names
+        for index, agent in enumerate(self._mappings("agents")):
+            wanted = agent.get("subagents")
+            for position, name in enumerate(wanted if isinstance(wanted, list) else []):
+                self._check_named(("agents", index, "subagents", position), name, known, "subagents.types")
+        return subagents
 
     def _graphs(self) -> tuple[GraphSettings, ...]:
         raw = self._document.get("graphs")
@@ -149,14 +165,14 @@ class SectionReader:
             self._refuse(("checkpoint_mode",), raw, "must be 'delta' or 'full'")
         return "full" if raw == "full" else "delta"
 
-    def _check_duplicates(self, key: str, raw: list[Any]) -> None:
+    def _check_duplicates(self, path: KeyPath, raw: list[Any]) -> None:
         seen: set[str] = set()
         for index, item in enumerate(raw):
             name = item.get("name") if isinstance(item, dict) else None
             if not isinstance(name, str):
                 continue
             if name in seen:
-                self._refuse((key, index, "name"), name, "must be unique; it is used by an earlier entry")
+                self._refuse((*path, index, "name"), name, "must be unique; it is used by an earlier entry")
             seen.add(name)
 
     def _check_models_named(self) -> None:
@@ -168,15 +184,21 @@ class SectionReader:
                 self._check_model((section, "model_name"), content.get("model_name"), known)
         for index, agent in enumerate(self._mappings("agents")):
             self._check_model(("agents", index, "model"), agent.get("model"), known)
+        for index, kind in enumerate(self._mappings("subagents", "types")):
+            self._check_model(("subagents", "types", index, "model"), kind.get("model"), known)
 
-    def _mappings(self, key: str) -> list[dict[str, Any]]:
-        raw = self._document.get(key)
+    def _mappings(self, *keys: str) -> list[dict[str, Any]]:
+        raw: Any = self._document
+        for key in keys:
+            raw = raw.get(key) if isinstance(raw, dict) else None
         return [item if isinstance(item, dict) else {} for item in raw] if isinstance(raw, list) else []
 
     def _check_model(self, path: KeyPath, name: Any, known: Sequence[str]) -> None:
-        if isinstance(name, str) and name not in (*known, DEMO_MODEL_NAME):
-            allowed = did_you_mean(name, [*known, DEMO_MODEL_NAME])
-            self._refuse(path, name, f"must name an entry of models ({allowed})")
+        self._check_named(path, name, [*known, DEMO_MODEL_NAME], "models")
+
+    def _check_named(self, path: KeyPath, name: Any, known: Sequence[str], where: str) -> None:
+        if isinstance(name, str) and name not in known:
+            self._refuse(path, name, f"must name an entry of {where} ({did_you_mean(name, known)})")
 
     def _check_apart(self, agents: Sequence[AgentSettings], graphs: Sequence[GraphSettings]) -> None:
         names = {agent.name for agent in agents}

@@ -18,6 +18,7 @@ from app.config.sections import (
     WorkspaceSettings,
 )
 from app.config.skills import SkillsSettings
+from app.config.subagents import SubagentsSettings
 from app.config.summarization import SummarizationSettings
 
 CheckpointMode = Literal["delta", "full"]
@@ -40,6 +41,7 @@ class Settings:
     models: tuple[ModelSettings, ...] = ()
     summarization: SummarizationSettings = field(default_factory=SummarizationSettings)
     agents: tuple[AgentSettings, ...] = (DEFAULT_AGENT,)
+    subagents: SubagentsSettings = field(default_factory=SubagentsSettings)
     graphs: tuple[GraphSettings, ...] = ()
     dynamic_context: DynamicContextSettings = field(default_factory=DynamicContextSettings)
     memory: MemorySettings = field(default_factory=MemorySettings)

@@ -27,7 +27,10 @@ RecordStatus = Literal["committing", "committed", "draft", "skipped", "failed", 
 
 @dataclass(frozen=True, slots=True)
 class CompactionRecord:
-    """What one compaction did or why it did nothing (rule F4). Tokens count the whole request, duration is in ms."""
+    """What one compaction did or why it did nothing (rule F4). Tokens count the whole request, duration is in ms.
+
+    ``checkpoint_ns`` is empty for the thread's own conversation, else it names that of a subagent in the run.
+    """
 
     compaction_id: str
     thread_id: str
@@ -51,6 +54,8 @@ class CompactionRecord:
     extractive: bool = False
     checkpoint_before: str | None = None
     checkpoint_after: str | None = None
+    checkpoint_ns: str = ""
+    agent_name: str | None = None
     created_at: datetime | None = None
 
 
@@ -104,14 +109,17 @@ class CompactionStore:
         async with self._pool.connection() as conn:
             await conn.execute(_SETTLE, (thread_id,))
 
-    async def page(self, thread_id: str, limit: int, before: str | None) -> list[CompactionRecord]:
-        """Newest first; ``before`` is the id of the last record of the page before."""
+    async def page(
+        self, thread_id: str, limit: int, before: str | None, checkpoint_ns: str = ""
+    ) -> list[CompactionRecord]:
+        """Those of one conversation, newest first; ``before`` is the id of the last record of the page before."""
         async with self._pool.connection() as conn:
             cursor = await conn.execute(
-                f"""SELECT {_COLUMNS} FROM compactions WHERE thread_id = %(thread)s AND (%(before)s::uuid IS NULL OR
+                f"""SELECT {_COLUMNS} FROM compactions
+                    WHERE thread_id = %(thread)s AND checkpoint_ns = %(ns)s AND (%(before)s::uuid IS NULL OR
                     position < (SELECT position FROM compactions WHERE compaction_id = %(before)s::uuid))
                     ORDER BY position DESC LIMIT %(limit)s""",
-                {"thread": thread_id, "before": before, "limit": limit},
+                {"thread": thread_id, "ns": checkpoint_ns, "before": before, "limit": limit},
             )
             return [_record(row) for row in await cursor.fetchall()]
 
@@ -131,7 +139,8 @@ class CompactionStore:
                 """SELECT a.message FROM compactions c
                    CROSS JOIN unnest(c.removed_ids, c.removed_digests) WITH ORDINALITY AS r(id, digest, number)
                    JOIN archived_messages a
-                     ON a.thread_id = c.thread_id AND a.message_id = r.id AND a.digest = r.digest
+                     ON a.thread_id = c.thread_id AND a.checkpoint_ns = c.checkpoint_ns
+                    AND a.message_id = r.id AND a.digest = r.digest
                    WHERE c.thread_id = %s AND c.compaction_id = %s ORDER BY r.number""",
                 (thread_id, compaction_id),
             )
@@ -140,6 +149,24 @@ class CompactionStore:
     async def breaker(self, thread_id: str) -> Breaker:
         async with self._pool.connection() as conn:
             cursor = await conn.execute(_BREAKER, (thread_id,))
+            row = await cursor.fetchone()
+            return Breaker(**row) if row else Breaker(0, False, None, None)
+
+    async def breaker_within(
+        self, thread_id: str, checkpoint_ns: str, threshold: int, pause_s: float, longest_s: float
+    ) -> Breaker:
+        """The breaker of a conversation inside a run: its own records are the count, the thread's is left alone."""
+        async with self._pool.connection() as conn:
+            cursor = await conn.execute(
+                _BREAKER_WITHIN,
+                {
+                    "t": thread_id,
+                    "ns": checkpoint_ns,
+                    "n": threshold,
+                    "pause": pause_s,
+                    "longest": longest_s,
+                },
+            )
             row = await cursor.fetchone()
             return Breaker(**row) if row else Breaker(0, False, None, None)
 
@@ -170,8 +197,9 @@ async def _archive(
     conn: AsyncConnection[Any], record: CompactionRecord, removed: Sequence[BaseMessage]
 ) -> None:
     cursor = await conn.execute(
-        "SELECT coalesce(max(position), -1) + 1 AS next FROM archived_messages WHERE thread_id = %s",
-        (record.thread_id,),
+        """SELECT coalesce(max(position), -1) + 1 AS next FROM archived_messages
+           WHERE thread_id = %s AND checkpoint_ns = %s""",
+        (record.thread_id, record.checkpoint_ns),
     )
     row = await cursor.fetchone()
     first = row["next"] if row else 0
@@ -180,6 +208,7 @@ async def _archive(
         _ARCHIVE,
         {
             "thread": record.thread_id,
+            "ns": record.checkpoint_ns,
             "compaction": record.compaction_id,
             "run": record.run_id,
             "ids": [message.id for message in removed],
@@ -221,9 +250,10 @@ WITH removed AS (
     UPDATE compactions SET removed_ids = %(ids)s::text[], removed_digests = %(digests)s::text[]
     WHERE compaction_id = %(compaction)s
 )
-INSERT INTO archived_messages AS a (thread_id, message_id, digest, compaction_id, position, run_id, message)
-SELECT %(thread)s, m.id, m.digest, %(compaction)s, m.position, %(run)s, m.message FROM removed m
-ON CONFLICT (thread_id, message_id, digest) DO UPDATE
+INSERT INTO archived_messages AS a
+    (thread_id, checkpoint_ns, message_id, digest, compaction_id, position, run_id, message)
+SELECT %(thread)s, %(ns)s, m.id, m.digest, %(compaction)s, m.position, %(run)s, m.message FROM removed m
+ON CONFLICT (thread_id, checkpoint_ns, message_id, digest) DO UPDATE
     SET compaction_id = EXCLUDED.compaction_id, run_id = EXCLUDED.run_id
     WHERE NOT EXISTS (
         SELECT 1 FROM compactions c WHERE c.compaction_id = a.compaction_id AND c.status = 'committed')
@@ -237,7 +267,7 @@ WITH record AS (
 ), thread AS (
     UPDATE threads SET last_compaction_id = record.compaction_id, compaction_failures = 0,
         compaction_retry_at = NULL, compaction_last_error = NULL
-    FROM record WHERE threads.thread_id = record.thread_id
+    FROM record WHERE threads.thread_id = record.thread_id AND record.checkpoint_ns = ''
 )
 SELECT * FROM record
 """
@@ -262,6 +292,22 @@ _BREAKER = """
 SELECT compaction_failures AS failures, coalesce(compaction_retry_at > now(), false) AS waiting,
        compaction_retry_at AS retry_at, compaction_last_error AS last_error
 FROM threads WHERE thread_id = %s
+"""
+
+_BREAKER_WITHIN = """
+WITH failures AS (
+    SELECT created_at, coalesce(error, reason) AS error, position,
+           make_interval(secs => least(%(longest)s, %(pause)s * 2 ^ (count(*) OVER () - %(n)s))) AS pause
+    FROM compactions
+    WHERE thread_id = %(t)s AND checkpoint_ns = %(ns)s AND kind = 'auto' AND status IN ('failed', 'skipped')
+      AND position > (SELECT coalesce(max(position), 0) FROM compactions
+                      WHERE thread_id = %(t)s AND checkpoint_ns = %(ns)s AND status = 'committed')
+)
+SELECT count(*) AS failures,
+       count(*) >= %(n)s AND max(created_at + pause) > now() AS waiting,
+       CASE WHEN count(*) >= %(n)s THEN max(created_at + pause) END AS retry_at,
+       (array_agg(error ORDER BY position DESC))[1] AS last_error
+FROM failures
 """
 
 _FAILED = """

@@ -38,9 +38,7 @@ def announce(job: CompactionJob, status: Progress, compaction_id: str, figures: 
 def committing(job: CompactionJob, compaction_id: str, compaction: Compaction) -> CompactionRecord:
     return CompactionRecord(
         compaction_id=compaction_id,
-        thread_id=job.thread_id,
-        run_id=job.run_id,
-        kind=job.kind,
+        **_whose(job),
         status="committing",
         tokens_before=compaction.tokens_before,
         tokens_after=compaction.tokens_after,
@@ -61,9 +59,7 @@ def committing(job: CompactionJob, compaction_id: str, compaction: Compaction) -
 def skipped(job: CompactionJob, compaction_id: str, outcome: Skipped) -> CompactionRecord:
     return CompactionRecord(
         compaction_id=compaction_id,
-        thread_id=job.thread_id,
-        run_id=job.run_id,
-        kind=job.kind,
+        **_whose(job),
         status="skipped",
         reason=outcome.reason,
         tokens_before=outcome.tokens_before,
@@ -85,9 +81,7 @@ def failed(
     """``plan`` is what would have been done, None when not even that could be found out."""
     record = CompactionRecord(
         compaction_id=compaction_id,
-        thread_id=job.thread_id,
-        run_id=job.run_id,
-        kind=job.kind,
+        **_whose(job),
         status="failed",
         reason=error.code,
         error=error.detail,
@@ -104,6 +98,16 @@ def failed(
         duration_ms=error.duration_ms,
         usage=error.usage,
     )
+
+
+def _whose(job: CompactionJob) -> dict[str, Any]:
+    return {
+        "thread_id": job.thread_id,
+        "run_id": job.run_id,
+        "agent_name": job.agent_name,
+        "checkpoint_ns": job.checkpoint_ns,
+        "kind": job.kind,
+    }
 
 
 def figures(record: CompactionRecord) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from app.compaction.tokens import TokenCounter, counter_for
 from app.compaction.types import Candidate, Compaction, CompactionPolicy, Skipped
 from app.config import SummarizationSettings
 from app.errors import CompactionInvariantError, ModelError, SummaryGenerationError
-from app.persistence.compactions import CompactionRecord, CompactionStore
+from app.persistence.compactions import Breaker, CompactionRecord, CompactionStore
 from app.ports import ChatModels, CompactionJob, Prepared, SummarizationEvent, SummarizationHook
 from app.services.compaction_metrics import CompactionMetrics
 from app.services.compaction_report import announce, committing, failed, figures, skipped, what_fills
@@ -181,7 +181,12 @@ class ThreadCompactor:
 
     async def _run_hooks(self, job: CompactionJob, compaction: Compaction) -> None:
         event = SummarizationEvent(
-            job.thread_id, job.agent_name, compaction.removed, compaction.kept, job.runtime
+            job.thread_id,
+            job.agent_name,
+            compaction.removed,
+            compaction.kept,
+            job.runtime,
+            job.agent_kind,
         )
         for hook in self._hooks:
             try:
@@ -220,9 +225,20 @@ class ThreadCompactor:
         )
 
     async def _refuse_while_waiting(self, job: CompactionJob) -> None:
-        breaker = await self._store.breaker(job.thread_id)
+        breaker = await self._breaker(job)
         if breaker.waiting:
             raise _BreakerOpen
+
+    async def _breaker(self, job: CompactionJob) -> Breaker:
+        if not job.checkpoint_ns:
+            return await self._store.breaker(job.thread_id)
+        return await self._store.breaker_within(
+            job.thread_id,
+            job.checkpoint_ns,
+            BREAKER_THRESHOLD,
+            BREAKER_PAUSE_SECONDS,
+            BREAKER_LONGEST_SECONDS,
+        )
 
     def _built_or_none(self, model_name: str) -> Any:
         try:

@@ -17,6 +17,8 @@ from tests.support.threads import SUMMARY, Thread, events_of, new_thread, status
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 HISTORY = talk(20)
+# Without what all agents have: figures of its requests depend on the conversation alone.
+BARE = {"name": "agent", "tools": [], "skills": [], "subagents": []}
 FIGURES = (
     "tokens_before",
     "tokens_after",
@@ -205,11 +207,11 @@ async def usage_of_runs(rig: Rig, thread: Thread) -> dict[str, Any]:
 async def test_an_answer_too_long_to_gain_anything_is_reported_as_skipped(
     tmp_path_factory: pytest.TempPathFactory, database_template: str
 ) -> None:
-    summarization = {**SMALL, "min_gain_fraction": 0.65}
+    summarization = {**SMALL, "min_gain_fraction": 0.85}
     folder = tmp_path_factory.mktemp("gain")
     async with (
-        rigged(folder, database_template, summarization) as rig,
-        new_thread(rig.gateway, talk(11)) as thread,
+        rigged(folder, database_template, summarization, agents=[BARE]) as rig,
+        new_thread(rig.gateway, talk(20)) as thread,
     ):
         rig.summarizer(Reply(LONG_SUMMARY))
         before = await thread.messages()
