@@ -10,7 +10,7 @@ from typing import Any
 
 MAX_SLOW_TOKENS = 2000
 
-_COMMAND = re.compile(r"^/(tool|then|slow|error|think)\b[ \t]*(.*)$", re.MULTILINE)
+_COMMAND = re.compile(r"^/(tool|then|slow|error|think)(?!\S)[ \t]*(.*)$", re.MULTILINE)
 _TOOL_NAME = re.compile(r"[^\s{]+[ \t]*")
 _DECODER = json.JSONDecoder()
 
