@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from app.errors import ShuttingDown
+
 T = TypeVar("T")
 
 
@@ -22,8 +24,16 @@ class Background:
         return task
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await ``work``; if the waiting request is cancelled, the work goes on."""
-        return await asyncio.shield(self.start(work))
+        """Await ``work``; if the waiting request is cut off, the work goes on.
+
+        Raises ShuttingDown then, since nothing but a server that stops cuts requests off.
+        """
+        try:
+            return await asyncio.shield(self.start(work))
+        except asyncio.CancelledError:
+            raise ShuttingDown(
+                "This process is going down: what it was working on ends whole or is left undone; look again"
+            ) from None
 
     async def stop(self, grace_s: float) -> None:
         """Let what is under way finish within ``grace_s`` seconds, then cancel it."""
