@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from app.chat_models.demo import DemoChatModel
 from app.chat_models.demo.summary import asks_for_summary, extractive_summary
 from app.compaction.gate import Accepted, judge
+from app.compaction.excerpt import Excerpt
 from app.compaction.prompt import summary_prompt
 from app.compaction.render import Transcript
 from app.compaction.tokens import TokenCounter
@@ -160,7 +161,9 @@ def test_a_custom_prompt_is_recognised_by_its_blocks() -> None:
 
 def test_several_messages_in_one_entry_are_read_too() -> None:
     transcript = Transcript(TRIP)
-    text = "\n".join(transcript.entry(first, count=3).text for first in (0, 3))
+    groups = [[transcript.entry(index) for index in range(first, first + 3)] for first in (0, 3)]
+    numbered = zip(groups, (1, 4), strict=True)
+    text = "\n".join(Excerpt.gathered(group, number, 10_000, len).text for group, number in numbered)
 
     summary = extractive_summary(summary_prompt(None, existing=None, new_messages=text, max_tokens=900), 900)
 
