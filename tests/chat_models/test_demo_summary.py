@@ -10,8 +10,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from app.chat_models.demo import DemoChatModel
 from app.chat_models.demo.summary import asks_for_summary, extractive_summary
-from app.compaction.gate import Accepted, judge
 from app.compaction.excerpt import Excerpt
+from app.compaction.gate import Accepted, judge
 from app.compaction.prompt import summary_prompt
 from app.compaction.render import Transcript
 from app.compaction.tokens import TokenCounter
