@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.agent.durable import durable_frame
+from app.agent.durable import durable_frames
 from app.compaction.types import Context
 from app.ports import AgentSpec
 
@@ -16,15 +16,14 @@ def context_of(state: Mapping[str, Any], agent: AgentSpec, window: int | None, r
     messages = state.get("messages") or []
     activation = agent.skills.activated(messages) if agent.skills else None
     activated = activation.text if activation else None
+    now, with_summary = durable_frames(state)
     return Context(
         messages=messages,
         summary=state.get("summary_text"),
         system=agent.system,
         tools=agent.tools,
-        durable=_joined(durable_frame(state), activated),
-        durable_next=_joined(
-            durable_frame({**state, "summary_text": state.get("summary_text") or "…"}), activated
-        ),
+        durable=_joined(now, activated),
+        durable_next=_joined(with_summary, activated),
         window=window,
         reserved_output=reserved,
         usage_valid_after=marker.get("after_message_id"),

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
+from app.agent.channels.delegations import Delegation, dispatched, ended
 from app.agent.channels.skills import SkillRef
-from app.agent.durable import AUTHORITY, durable_frame, with_durable_block
+from app.agent.durable import AUTHORITY, durable_frames, with_durable_block
 from app.agent.sections import BESIDE_SUMMARY, SECTIONS
 from app.agent.sections.lines import one_line
 from app.agent.sections.skills import SKILLS_HEADING, skills_section
@@ -35,6 +36,12 @@ def todo(content: str, status: str = "pending") -> dict[str, str]:
     return {"content": content, "status": status}
 
 
+def delegation(number: int, words: int = 3) -> Delegation:
+    arguments = {"description": f"Look into {number}" + " word" * words, "subagent_type": "general"}
+    begun = dispatched({"id": f"d{number}", "name": "task", "args": arguments})
+    return {**begun, **ended(f"d{number}", "completed", "found" + " word" * words, f"m{number}")}
+
+
 def block(state: dict[str, Any]) -> str:
     shown = with_durable_block([USER], state)
     assert shown
@@ -57,7 +64,7 @@ FULL = {
 )
 def test_without_anything_to_show_the_request_is_untouched(state: dict[str, Any]) -> None:
     assert with_durable_block([USER], state) is None
-    assert durable_frame(state) is None
+    assert durable_frames(state)[0] is None
 
 
 def test_every_section_is_there_once_in_its_order() -> None:
@@ -203,16 +210,26 @@ def crowded() -> dict[str, Any]:
     return {
         "summary_text": "\n".join(f"## Part {n}\n{long}" for n in range(6)),
         "skill_context": [
-            {**skill(n, long), "name": "n" * 64, "path": f"/{'p' * 290}{n}/SKILL.md"} for n in range(8)
+            {**skill(n, long), "name": "n" * 64, "path": f"/{'p' * 285}{n}/SKILL.md"} for n in range(8)
         ],
         "todos": [todo(long) for _ in range(200)],
+        "delegations": [delegation(number, 2_000) for number in range(50)],
     }
 
 
-def test_the_block_stays_within_its_cap_for_eight_skills_and_any_number_of_todos() -> None:
+def test_the_block_stays_within_its_cap_for_fifty_delegations_eight_skills_and_any_todos() -> None:
     text = block(crowded())
-    assert len(text) < MAX_SUMMARY_CHARACTERS + 8 * 900 + 31 * 220 + 500
+    caps = {"summary": MAX_SUMMARY_CHARACTERS, "delegations": 8_000, "skills": 8 * 900, "todos": 31 * 220}
+    assert len(text) < sum(caps.values()) + 500
     assert all(f"## Part {n}" in text for n in range(6))
+    assert all(f"Look into {n} " in text for n in range(50))
+    assert all(f"{n}/SKILL.md" in text for n in range(8))
+    assert text.count("\n- [ ] ") == MAX_TODOS
+
+
+def test_a_text_of_any_length_costs_no_more_than_its_beginning() -> None:
+    assert one_line("x " * 10_000_000, 10) == "x x x x x…"
+    assert one_line(" " * 1_000 + "late", 10) == "…"
 
 
 def test_a_summary_is_shortened_section_by_section_to_six_thousand_characters() -> None:
@@ -229,8 +246,10 @@ def test_a_summary_is_shortened_section_by_section_to_six_thousand_characters() 
 def test_what_is_counted_beside_the_summary_is_all_of_the_block_but_the_summary(
     state: dict[str, Any],
 ) -> None:
-    frame = durable_frame(state)
+    frame, with_summary = durable_frames(state)
     assert frame
+    assert (with_summary == frame) == ("summary_text" in state)
+    assert SUMMARY_HEADING in with_summary
     shown = with_durable_block([], state)
     assert shown
     whole = sum(len(str(message.content)) for message in shown)
