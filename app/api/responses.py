@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from app.serialization import dumps
 
@@ -14,6 +16,32 @@ class Json(JSONResponse):
 
     def render(self, content: Any) -> bytes:
         return dumps(content)
+
+
+class WatchedStream(StreamingResponse):
+    """A stream that says when its client went away before the end.
+
+    The generator cannot tell: while bytes wait to be sent it is not running, and is closed whenever it is collected.
+    """
+
+    def __init__(
+        self, content: AsyncIterator[bytes], *, on_leave: Callable[[], None] | None, **options: Any
+    ) -> None:
+        super().__init__(self._whole(content), **options)
+        self._on_leave = on_leave
+        self._complete = False
+
+    async def _whole(self, content: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        async for chunk in content:
+            yield chunk
+        self._complete = True
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            if self._on_leave and not self._complete:
+                self._on_leave()
 
 
 def no_content(status_code: int = 204) -> Response:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Annotated, Any, Literal
 
@@ -12,7 +11,7 @@ from fastapi.sse import EventSourceResponse
 from starlette.responses import StreamingResponse
 
 from app.api.deps import Injected, Owner, RunId, Services, ThreadId
-from app.api.responses import Json, no_content
+from app.api.responses import Json, WatchedStream, no_content
 from app.api.run_schemas import RunBody, check_stream_modes
 from app.api.sse import frames
 from app.errors import InvalidInput, ThreadkeepError
@@ -23,6 +22,7 @@ from app.services.runs import run_to_json
 router = APIRouter(prefix="/threads/{thread_id}/runs", tags=["runs"])
 
 _NO_BUFFERING = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_SSE: dict[int | str, dict[str, Any]] = {200: {"content": {EventSourceResponse.media_type: {}}}}
 
 
 @router.post("")
@@ -32,21 +32,15 @@ async def create_run(thread_id: ThreadId, body: RunBody, owner: Owner, injected:
     return Json(run_to_json(run), headers={"Content-Location": _path(run)})
 
 
-@router.post("/stream")
+@router.post("/stream", responses=_SSE)
 async def stream_run(
     thread_id: ThreadId, body: RunBody, owner: Owner, injected: Injected
-) -> EventSourceResponse:
+) -> StreamingResponse:
     """Start a run and stream its events. The stream can be resumed at ``Location``."""
     request = body.request(thread_id)
     run = await injected.runs.start(thread_id, owner, request)
-    events = injected.streams.follow(run.run_id)
-    body_frames = frames(events)
-    if request.cancel_on_disconnect:
-        body_frames = _cancel_when_left(body_frames, injected, run)
-    return EventSourceResponse(
-        body_frames,
-        headers={**_NO_BUFFERING, "Location": f"{_path(run)}/stream", "Content-Location": _path(run)},
-    )
+    events = frames(injected.streams.follow(run.run_id))
+    return _streaming(events, injected, run, request.cancel_on_disconnect)
 
 
 @router.post("/wait")
@@ -56,10 +50,7 @@ async def wait_for_run(
     """Start a run and answer with the thread's values when it has ended."""
     request = body.request(thread_id)
     run = await injected.runs.start(thread_id, owner, request)
-    answer = _final_values(injected, run)
-    if request.cancel_on_disconnect:
-        answer = _cancel_when_left(answer, injected, run)
-    return _waiting(answer, run)
+    return _waiting(injected, run, request.cancel_on_disconnect)
 
 
 @router.get("")
@@ -101,11 +92,10 @@ async def join_run(
 ) -> StreamingResponse:
     """Wait for a run and answer with the thread's values when it has ended."""
     run = await _run(thread_id, run_id, owner, injected)
-    answer = _final_values(injected, run)
-    return _waiting(_cancel_when_left(answer, injected, run) if cancel_on_disconnect else answer, run)
+    return _waiting(injected, run, cancel_on_disconnect)
 
 
-@router.get("/{run_id}/stream")
+@router.get("/{run_id}/stream", responses=_SSE)
 async def join_stream(
     request: Request,
     thread_id: ThreadId,
@@ -114,17 +104,12 @@ async def join_stream(
     injected: Injected,
     last_event_id: Annotated[str | None, Header()] = None,
     cancel_on_disconnect: bool = False,
-) -> EventSourceResponse:
+) -> StreamingResponse:
     """The run's events after ``Last-Event-ID``; all of them without it or with ``-1``, also when the run is over."""
     modes = check_stream_modes(request.query_params.getlist("stream_mode") or None)
     run = await _run(thread_id, run_id, owner, injected)
-    body_frames = frames(injected.streams.follow(run.run_id, _cursor(last_event_id)), modes)
-    if cancel_on_disconnect:
-        body_frames = _cancel_when_left(body_frames, injected, run)
-    return EventSourceResponse(
-        body_frames,
-        headers={**_NO_BUFFERING, "Location": f"{_path(run)}/stream", "Content-Location": _path(run)},
-    )
+    events = frames(injected.streams.follow(run.run_id, _cursor(last_event_id)), modes)
+    return _streaming(events, injected, run, cancel_on_disconnect)
 
 
 @router.post("/{run_id}/cancel")
@@ -157,23 +142,34 @@ async def _final_values(injected: Services, run: Run) -> AsyncIterator[bytes]:
     yield dumps(await injected.results.values(run.run_id))
 
 
-def _waiting(answer: AsyncIterator[bytes], run: Run) -> StreamingResponse:
-    return StreamingResponse(
-        answer,
+def _waiting(injected: Services, run: Run, cancel_when_left: bool) -> StreamingResponse:
+    return WatchedStream(
+        _final_values(injected, run),
+        on_leave=_canceller(injected, run) if cancel_when_left else None,
         media_type="application/json",
         headers={**_NO_BUFFERING, "Location": f"{_path(run)}/join", "Content-Location": _path(run)},
     )
 
 
-async def _cancel_when_left(body: AsyncIterator[bytes], injected: Services, run: Run) -> AsyncIterator[bytes]:
-    """Cancel the run when the client goes away before the end, not when we do."""
-    try:
-        async for chunk in body:
-            yield chunk
-    except (asyncio.CancelledError, GeneratorExit):
+def _streaming(
+    events: AsyncIterator[bytes], injected: Services, run: Run, cancel_when_left: bool
+) -> StreamingResponse:
+    return WatchedStream(
+        events,
+        on_leave=_canceller(injected, run) if cancel_when_left else None,
+        media_type=EventSourceResponse.media_type,
+        headers={**_NO_BUFFERING, "Location": f"{_path(run)}/stream", "Content-Location": _path(run)},
+    )
+
+
+def _canceller(injected: Services, run: Run) -> Callable[[], None]:
+    """Cancels the run when the client went away, not when we do."""
+
+    def cancel() -> None:
         if not injected.streams.closing:
             injected.background.start(_cancel(injected, run))
-        raise
+
+    return cancel
 
 
 async def _cancel(injected: Services, run: Run) -> None:
