@@ -12,11 +12,12 @@ from typing import Any
 
 import psycopg
 from fastapi import FastAPI
+from langgraph.store.postgres.aio import AsyncPostgresStore
 from prometheus_client import CollectorRegistry
 from psycopg_pool import PoolTimeout
 
 from app.agent.build import AgentGraphs
-from app.agent.dynamic import DynamicContext
+from app.agent.dynamic import DynamicContext, Recall
 from app.agent.parts import AgentParts
 from app.agent.skills import SkillCapture, SkillCatalogue
 from app.agent.tools import Mount, WorkspaceLimits, Workspaces, file_tools
@@ -26,6 +27,7 @@ from app.api.metering import HttpMetrics
 from app.chat_models.demo import DemoChatModel
 from app.chat_models.overflow import is_context_overflow
 from app.chat_models.registry import ChatModelRegistry
+from app.compaction.tokens import TokenCounter
 from app.config import Settings
 from app.errors import ModelError
 from app.persistence.checkpoints import ThreadSaver
@@ -33,6 +35,8 @@ from app.persistence.compactions import CompactionStore
 from app.persistence.database import Database, open_database
 from app.persistence.embedded import embedded_postgres
 from app.persistence.events import EventHub, EventStore
+from app.persistence.memory import MemoryStore
+from app.persistence.memory_queue import MemoryQueue
 from app.persistence.queue import RunQueue, WorkerSettings
 from app.persistence.runs import RunStore
 from app.persistence.schema import migrate
@@ -44,6 +48,9 @@ from app.services.compactor import ThreadCompactor
 from app.services.context import ContextService
 from app.services.execution import RunExecutor
 from app.services.janitor import Janitor
+from app.services.memory import MemoryService
+from app.services.memory_extraction import MemoryExtractor
+from app.services.memory_feed import MemoryFeed
 from app.services.reservations import Reservations
 from app.services.run_input import RunInputs
 from app.services.run_results import RunResults
@@ -57,6 +64,21 @@ NOW: Clock = partial(datetime.now, UTC)
 
 
 @dataclass(frozen=True)
+class Memory:
+    """What is known of people. ``enabled``: facts are noted and told; else they can only be looked at and deleted."""
+
+    enabled: bool
+    store: MemoryStore
+    service: MemoryService
+    queue: MemoryQueue
+    feed: MemoryFeed
+
+    @property
+    def recall(self) -> Recall | None:
+        return self.service.recall if self.enabled else None
+
+
+@dataclass(frozen=True)
 class Core:
     """A running process without its HTTP: what ``serve`` puts routes around and ``worker`` runs as it is."""
 
@@ -65,6 +87,7 @@ class Core:
     models: ChatModelRegistry
     services: Services
     queue: RunQueue
+    memory: Memory
     closing: asyncio.Event
     hub: EventHub
 
@@ -117,7 +140,11 @@ async def open_core(
         await core.hub.start()
         stack.push_async_callback(core.hub.stop)
         await core.queue.open()
-        stack.push_async_callback(_finish_work, core.queue, background, settings.server.shutdown_grace_s)
+        if core.memory.enabled:
+            await core.memory.queue.open()
+        stack.push_async_callback(_finish_work, core, background, settings.server.shutdown_grace_s)
+        if work and core.memory.enabled:
+            core.memory.queue.start(_extractor(core, now).extract)
         if work:
             core.queue.start()
         janitor.start()
@@ -128,9 +155,9 @@ async def open_core(
         yield core
 
 
-async def _finish_work(queue: RunQueue, background: Background, grace_s: float) -> None:
+async def _finish_work(core: Core, background: Background, grace_s: float) -> None:
     # Side by side: a service that is told to stop has little time before it is killed.
-    await asyncio.gather(queue.stop(), background.stop(grace_s))
+    await asyncio.gather(core.queue.stop(), core.memory.queue.stop(), background.stop(grace_s))
 
 
 def create_app(
@@ -161,8 +188,14 @@ def _assemble(
     )
     hub, closing, background = EventHub(database.url), asyncio.Event(), Background()
     models = ChatModelRegistry(settings.models, environ)
+    memory = _memory(settings, pool, threads, runs)
     compactor = ThreadCompactor(
-        settings.summarization, models, records, CompactionMetrics(registry), is_context_overflow
+        settings.summarization,
+        models,
+        records,
+        CompactionMetrics(registry),
+        is_context_overflow,
+        hooks=[memory.feed.before_summarization] if memory.enabled else (),
     )
     workspaces = Workspaces(settings.data_dir / "workspaces", _limits(settings))
     skills = SkillCatalogue(settings.skills_dir, settings.skills.container_path)
@@ -175,14 +208,15 @@ def _assemble(
     parts = AgentParts(
         compactor,
         file_tools(workspaces, [mount]),
-        dynamic_context=DynamicContext(now, dynamic.zone) if dynamic.enabled else None,
+        dynamic_context=DynamicContext(now, dynamic.zone, memory.recall) if dynamic.enabled else None,
         skills=skills,
         capture=SkillCapture(skills.container_path, settings.summarization.skill_file_read_tool_names),
     )
     graphs = AgentGraphs(settings, models, parts, saver, DemoChatModel())
     streams = RunStreams(runs, events, hub, closing, settings.server.heartbeat_s)
     executor = RunExecutor(runs, events, threads, graphs, settings.runs)
-    queue = RunQueue(pool, executor.execute, _worker_settings(settings))
+    execute = memory.feed.after(executor.execute) if memory.enabled else executor.execute
+    queue = RunQueue(pool, execute, _worker_settings(settings))
     run_service = RunService(runs, RunInputs(graphs), streams, queue, graphs, models)
     reservations = Reservations(threads)
     services = Services(
@@ -205,6 +239,7 @@ def _assemble(
             background,
         ),
         contexts=ContextService(threads, records, graphs, models, compactor),
+        memory=memory.service,
         background=background,
         graphs=graphs,
         models=models,
@@ -214,8 +249,34 @@ def _assemble(
         check_ready=lambda: _check_ready(database, closing),
         strict_thread_ids=settings.server.strict_thread_ids,
     )
-    core = Core(settings, database, models, services, queue, closing, hub)
+    core = Core(settings, database, models, services, queue, memory, closing, hub)
     return core, Janitor(runs, queue, settings.runs.stalled_after_s / 2), background
+
+
+def _memory(settings: Settings, pool: Any, threads: ThreadStore, runs: RunStore) -> Memory:
+    store = MemoryStore(AsyncPostgresStore(pool), pool)
+    queue = MemoryQueue(pool, _worker_settings(settings), settings.memory.debounce_s)
+    return Memory(
+        enabled=settings.memory.enabled,
+        store=store,
+        service=MemoryService(settings.memory, store, threads, TokenCounter().text),
+        queue=queue,
+        feed=MemoryFeed(runs, queue),
+    )
+
+
+def _extractor(core: Core, now: Clock) -> MemoryExtractor:
+    pool: Any = core.database.pool
+    return MemoryExtractor(
+        core.settings.memory,
+        core.memory.store,
+        ThreadStore(pool),
+        CompactionStore(pool),
+        core.services.graphs,
+        core.models,
+        TokenCounter().text,
+        now,
+    )
 
 
 def _worker_settings(settings: Settings) -> WorkerSettings:

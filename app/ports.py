@@ -163,6 +163,7 @@ class Prepared:
 class SummarizationEvent:
     """What ``before_summarization`` hooks get, after a summary exists and before anything is removed (rule F3).
 
+    The removed messages are archived under ``compaction_id`` once the hooks are done; ``model_name`` is the run's.
     In a subagent's conversation nobody but the lead agent spoke: what is about the person skips the kind ``subagent``.
     """
 
@@ -172,6 +173,8 @@ class SummarizationEvent:
     kept: tuple[BaseMessage, ...]
     runtime: Any = None
     agent_kind: AgentKind = "lead"
+    compaction_id: str = ""
+    model_name: str = ""
 
 
 SummarizationHook = Callable[[SummarizationEvent], Awaitable[None]]

@@ -9,7 +9,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from app import __version__
-from app.api import assistants, compaction, errors, models, runs, skills, state, system, threads
+from app.api import assistants, compaction, errors, memory, models, runs, skills, state, system, threads
 from app.api.body import BodyChecks
 from app.api.metering import Metering
 from app.api.request_id import RequestIds
@@ -60,7 +60,7 @@ def build_app(settings: ServerSettings, lifespan: Lifespan | None) -> FastAPI:
     app.add_middleware(Metering)
     app.add_middleware(RequestIds)
     resources = APIRouter(prefix=PREFIX)
-    for module in (threads, state, runs, compaction, assistants, models, skills, system):
+    for module in (threads, state, runs, compaction, assistants, memory, models, skills, system):
         resources.include_router(module.router)
     app.include_router(resources)
     app.include_router(system.router, include_in_schema=False)

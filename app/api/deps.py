@@ -16,6 +16,7 @@ from app.services.background import Background
 from app.services.compaction import CompactionService
 from app.services.context import ContextService
 from app.services.ids import check_thread_id, check_uuid
+from app.services.memory import MemoryService
 from app.services.run_results import RunResults
 from app.services.run_streams import RunStreams
 from app.services.runs import RunService
@@ -38,6 +39,7 @@ class Services:
     results: RunResults
     compactions: CompactionService
     contexts: ContextService
+    memory: MemoryService
     background: Background
     graphs: Graphs
     models: ChatModels

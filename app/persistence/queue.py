@@ -111,7 +111,9 @@ class RunQueue:
     async def return_stalled(self) -> int:
         """Queue the runs of dead workers again. Returns how many; any number of processes may do it at once."""
         return await self._replace(
-            await self._app.job_manager.get_stalled_jobs(seconds_since_heartbeat=self._settings.stalled)
+            await self._app.job_manager.get_stalled_jobs(
+                queue=QUEUE, seconds_since_heartbeat=self._settings.stalled
+            )
         )
 
     async def return_abandoned(self) -> int:

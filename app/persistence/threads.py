@@ -82,6 +82,12 @@ class ThreadStore:
     async def get(self, thread_id: str, owner: str) -> Thread | None:
         return await self._one(f"SELECT {_COLUMNS} FROM threads t WHERE {_MINE}", (thread_id, owner))
 
+    async def find(self, thread_id: str) -> Thread | None:
+        """Whoever owns it: for work in the background, which asks for nobody."""
+        return await self._one(
+            f"SELECT {_COLUMNS} FROM threads t WHERE t.thread_id = %s AND t.deleted_at IS NULL", (thread_id,)
+        )
+
     async def patch(self, thread_id: str, owner: str, metadata: Mapping[str, Any]) -> Thread | None:
         """Merge ``metadata`` into the thread's, key by key. None when there is no such thread."""
         return await self._one(_PATCH, (_jsonb(metadata), thread_id, owner))

@@ -174,12 +174,12 @@ class ThreadCompactor:
         ]
 
     async def _prepare(self, job: CompactionJob, compaction_id: str, compaction: Compaction) -> Prepared:
-        await self._run_hooks(job, compaction)
+        await self._run_hooks(job, compaction_id, compaction)
         record = committing(job, compaction_id, compaction)
         await self._store.begin(record, (*compaction.removed, *compaction.dropped))
         return Prepared(compaction_id, compaction)
 
-    async def _run_hooks(self, job: CompactionJob, compaction: Compaction) -> None:
+    async def _run_hooks(self, job: CompactionJob, compaction_id: str, compaction: Compaction) -> None:
         event = SummarizationEvent(
             job.thread_id,
             job.agent_name,
@@ -187,6 +187,8 @@ class ThreadCompactor:
             compaction.kept,
             job.runtime,
             job.agent_kind,
+            compaction_id,
+            job.model_name,
         )
         for hook in self._hooks:
             try:

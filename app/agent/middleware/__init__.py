@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware
@@ -23,10 +24,13 @@ def chain(parts: AgentParts, agent: AgentSpec, model_name: str) -> list[AgentMid
     The recovery from an overflow is outermost, so that the retried call gets the durable block of the compacted state.
     The ledger of delegations stands inside it, where a reply is nothing but what the model has just said.
     """
-    dynamic = [DynamicContextMiddleware(parts.dynamic_context)] if parts.dynamic_context else []
+    dynamic = parts.dynamic_context
+    if dynamic and agent.kind == "subagent":
+        # It is told the date; what is known of the person stays with the agent that the person talks to.
+        dynamic = replace(dynamic, recall=None)
     return [
         OverflowMiddleware(parts.compactor, agent, model_name),
-        *dynamic,
+        *([DynamicContextMiddleware(dynamic)] if dynamic else []),
         *([SkillActivationMiddleware(agent.skills)] if agent.skills else []),
         *([DelegationsMiddleware()] if agent.kind == "lead" else []),
         DurableContextMiddleware(parts.capture),

@@ -20,6 +20,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field, PrivateAttr
 
 from app.chat_models.demo.chunks import chunks_of, tokens_of
+from app.chat_models.demo.memory import asks_for_facts, facts_in
 from app.chat_models.demo.reply import Turn, answer
 from app.chat_models.demo.summary import asks_for_summary, extractive_summary
 from app.compaction.tokens import TokenCounter
@@ -43,8 +44,8 @@ class DemoChatModel(BaseChatModel):
     - ``/think TEXT`` puts a reasoning block before the answer; ``/error TEXT`` makes the call fail.
 
     Programs drive it by ``script``: messages, texts and exceptions, consumed in order by all calls but
-    summaries; ``summary_script`` does the same for those. Copies and bound variants consume the same
-    script; when it is used up the model answers on its own again.
+    summaries; ``summary_script`` does the same for those. Calls for facts about the person consume neither.
+    Copies and bound variants consume the same script; when it is used up the model answers on its own again.
 
     ``token_delay_s`` and ``summary_delay_s`` are seconds: a pause per token, and before a summary.
     ``max_tokens`` cuts a reply. With ``enforce_window`` a request above ``context_window`` tokens fails as
@@ -143,6 +144,8 @@ class DemoChatModel(BaseChatModel):
         return Turn(self._finished(turn.message, used), turn.delay_s)
 
     def _scripted(self, messages: Sequence[BaseMessage]) -> Turn | None:
+        if asks_for_facts(messages):
+            return Turn(AIMessage(facts_in(messages[0].text)), delay_s=0)
         summary = asks_for_summary(messages)
         script = self._summary_script if summary else self._script
         if script:

@@ -12,8 +12,16 @@ from uuid import uuid4
 from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
 
 from app.chat_models.demo.commands import ToolRequest, parse_commands
-from app.compaction.fence import DURABLE_CONTEXT
-from app.compaction.roles import is_ai, is_human, is_real_user_message, is_system, is_tool_result
+from app.chat_models.demo.transcript import block
+from app.compaction.fence import DURABLE_CONTEXT, USER_MEMORY
+from app.compaction.roles import (
+    is_ai,
+    is_human,
+    is_real_user_message,
+    is_reminder,
+    is_system,
+    is_tool_result,
+)
 from app.errors import ModelError
 
 NOTICE = "Demo model: no language model is behind this answer."
@@ -107,7 +115,8 @@ def _slow_text(tokens: int) -> str:
 def _remarks(messages: Sequence[BaseMessage], question: str, since: Sequence[BaseMessage]) -> str:
     said = f"You wrote: “{_quoted(question)}”." if question.strip() else "You wrote nothing I can read."
     results = [message for message in since if is_tool_result(message)]
-    parts = [NOTICE, said, *map(_result, results), _counts(messages), _summary_remark(messages)]
+    remarks = [_counts(messages), *_memory_remark(messages), _summary_remark(messages)]
+    parts = [NOTICE, said, *map(_result, results), *remarks]
     return " ".join([*parts, "Give config.yaml a model with a key to get real answers."])
 
 
@@ -130,6 +139,13 @@ def _kind(message: BaseMessage) -> str:
     if is_tool_result(message):
         return "from tools"
     return "from you" if is_real_user_message(message) else "added by the application"
+
+
+def _memory_remark(messages: Sequence[BaseMessage]) -> list[str]:
+    blocks = (
+        block(message.text, USER_MEMORY) for message in messages if is_human(message) and is_reminder(message)
+    )
+    return [f"Of you I was told: “{_quoted(told)}”." for told in blocks if told]
 
 
 def _summary_remark(messages: Sequence[BaseMessage]) -> str:
