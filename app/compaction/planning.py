@@ -81,9 +81,11 @@ def plan(
     )
     if parted is None:
         return Skipped(_why_nothing(context, resolved, estimate), breakdown.total, count)
-    replaced = counter.messages([*parted.removed, *parted.dropped]) + estimate.summary
-    if kind != "overflow" and replaced < policy.min_gain_fraction * estimate.total:
+    removed = counter.messages([*parted.removed, *parted.dropped])
+    # The summary so far is no gain: the next one holds what it says as well.
+    if kind != "overflow" and removed < policy.min_gain_fraction * estimate.total:
         return Skipped("insufficient_gain", breakdown.total, count)
+    replaced = removed + estimate.summary
     most = aim.max_summary_tokens if kind != "overflow" else min(aim.max_summary_tokens, replaced // 2)
     return Plan(parted, breakdown.total, count, _text_of(clause), max(1, most), scale)
 
