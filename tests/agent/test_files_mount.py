@@ -175,6 +175,19 @@ async def test_no_composed_path_leads_out(
     assert not mount.holds(path) or path.startswith("/")
 
 
+async def test_names_that_begin_with_a_dot_do_not_exist_below_the_mount(root: Path, mount: Mount) -> None:
+    for path in (".git/config", ".env", "tidy/.secret", "tidy/.cache/a.md"):
+        (root / path).parent.mkdir(exist_ok=True)
+        (root / path).write_text(SECRET)
+        for use in (mount.read(f"{AT}/{path}"), mount.search(Query("secret"), f"{AT}/{path}")):
+            with pytest.raises(WorkspaceError, match="There is no"):
+                await use
+    assert await mount.search(Query("secret"), AT) == "[no match]"
+    assert "/." not in await mount.list(AT, 5)
+    with pytest.raises(WorkspaceError, match="There is no"):
+        await mount.list(f"{AT}/.git")
+
+
 async def test_the_limits_of_a_workspace_hold_below_the_mount(root: Path, mount: Mount) -> None:
     (root / "long.md").write_text("".join(f"line {number}\n" for number in range(100)))
     (root / "huge.md").write_text("x" * 5_001)

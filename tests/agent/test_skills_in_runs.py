@@ -223,6 +223,22 @@ async def test_what_names_no_skill_is_left_as_it_is(rig: Rig, thread: Thread, te
     assert await loaded(thread) == []
 
 
+async def test_an_active_skill_is_still_there_when_a_request_overflowed_and_is_sent_again(
+    tmp_path: Path, database_template: str
+) -> None:
+    never = {"trigger": {"type": "tokens", "value": 1_000_000}, "keep": {"type": "messages", "value": 2}}
+    async with (
+        rigged(tmp_path, database_template, never, skills={"path": str(SHIPPED)}) as rig,
+        new_thread(rig.gateway, talk(20, words=200)) as thread,
+    ):
+        rig.provider.limit(9_000)
+        first, second = await run_with(rig, thread, "/code-review my patch")
+        assert first.tokens > 9_000 > second.tokens
+        assert first.text.count(STEP) == second.text.count(STEP) == 1
+        assert texts(second, "user")[-1] == "/code-review my patch"
+        assert [entry["path"] for entry in await loaded(thread)] == [REVIEW]
+
+
 async def test_an_active_skill_counts_as_part_of_the_request(rig: Rig, thread: Thread) -> None:
     text = (SHIPPED / "code-review" / "SKILL.md").read_text()
     await thread.put([{"type": "human", "content": "Hello", "id": "h"}])
@@ -316,6 +332,9 @@ async def test_after_ten_compactions_skills_and_summary_are_each_there_once(
         _assert_only_ours_is_system(request, first)
         assert request.messages[0] == first.messages[0]
         assert request.body["tools"] == first.body["tools"]
+        assert [message["role"] for message in request.messages].index("user") == len(
+            texts(request, "system")
+        )
 
 
 def _assert_only_ours_is_system(request: Request, first: Request) -> None:

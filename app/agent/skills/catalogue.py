@@ -64,7 +64,7 @@ class SkillCatalogue:
     def __init__(self, location: Path, container_path: str) -> None:
         self.location = location
         self.container_path = container_path
-        self._folder = Folder(location, f"{container_path}/")
+        self._folder = Folder(location, f"{container_path}/", hidden=False)
         self._read: dict[Entry, Skill] = {}
         self._reported: frozenset[tuple[str, str]] = frozenset()
 
@@ -104,7 +104,7 @@ class SkillCatalogue:
         for entry in [] if own and parts else entries:
             if entry.kind == "link" and SKILL_NAME.fullmatch(_name_of(entry)):
                 yield entry
-            elif entry.kind == "folder" and not _name_of(entry).startswith(".") and levels > 1:
+            elif entry.kind == "folder" and levels > 1:
                 yield from self._entries(tuple(entry.path.split("/")), levels - 1)
 
     def _load(self, entry: Entry) -> Skill:

@@ -45,12 +45,14 @@ class Entry:
 class Folder:
     """The folder at ``location``, which need not exist before something is written. Raises WorkspaceError.
 
-    ``shown_below`` is where people see it (``/mnt/skills/``); paths in a workspace are shown as they are.
+    ``shown_below`` is where people see it (``/mnt/skills/``); paths in a workspace are shown as they are. Without
+    ``hidden`` names that begin with a dot do not exist.
     """
 
-    def __init__(self, location: Path, shown_below: str = "") -> None:
+    def __init__(self, location: Path, shown_below: str = "", *, hidden: bool = True) -> None:
         self._location = location
         self._shown_below = shown_below
+        self._hidden = hidden
 
     def shown(self, path: str) -> str:
         """A path of this folder as the model may use it again."""
@@ -105,7 +107,7 @@ class Folder:
         """
         try:
             with self._refusals(parts), self._open(parts) as folder:
-                yield from _walk(folder, "".join(f"{name}/" for name in parts), depth)
+                yield from _walk(folder, "".join(f"{name}/" for name in parts), depth, self._hidden)
         except _Missing:
             if parts:
                 raise
@@ -132,6 +134,8 @@ class Folder:
         """What the system says, in words that name the path as the model wrote it and nothing of the host."""
         shown = self._quoted(parts)
         try:
+            if not self._hidden and any(name.startswith(".") for name in parts):
+                raise FileNotFoundError
             yield
         except FileNotFoundError:
             where = "" if self._shown_below else " in the workspace"
@@ -147,24 +151,24 @@ class _Missing(WorkspaceError):
     """There is nothing of that name."""
 
 
-def _walk(folder: int, prefix: str, depth: int) -> Iterator[Entry]:
+def _walk(folder: int, prefix: str, depth: int, hidden: bool) -> Iterator[Entry]:
     with os.scandir(folder) as names:
         found = sorted(islice(names, _MAX_NAMES), key=lambda item: item.name)
     for item in found:
-        entry = _entry(item, prefix)
+        entry = _entry(item, prefix) if hidden or not item.name.startswith(".") else None
         if entry is None:
             continue
         yield entry
         if entry.kind == "folder" and depth > 1:
             # Gone, closed to us or replaced by a link since it was listed: the rest is still worth showing.
             with suppress(OSError):
-                yield from _walk_inner(folder, item.name, entry.path, depth - 1)
+                yield from _walk_inner(folder, item.name, entry.path, depth - 1, hidden)
 
 
-def _walk_inner(folder: int, name: str, path: str, depth: int) -> Iterator[Entry]:
+def _walk_inner(folder: int, name: str, path: str, depth: int, hidden: bool) -> Iterator[Entry]:
     inner = os.open(name, _FOLDER, dir_fd=folder)
     try:
-        yield from _walk(inner, f"{path}/", depth)
+        yield from _walk(inner, f"{path}/", depth, hidden)
     finally:
         os.close(inner)
 

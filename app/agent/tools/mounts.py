@@ -15,7 +15,8 @@ Stamp = Callable[[str], Mapping[str, Any]]
 
 
 class Mount(Files):
-    """The folder at ``location``, which agents see at the absolute path ``at``.
+    """The folder at ``location``, which agents see at the absolute path ``at``. What begins with a dot they do not see:
+    it may be a clone, with addresses and keys in its ``.git``.
 
     ``stamp`` is given the path of a file that was read and answers with metadata for the tool's result, so that the
     service knows later what was read without trusting its text.
@@ -23,7 +24,7 @@ class Mount(Files):
 
     def __init__(self, at: str, location: Path, limits: WorkspaceLimits, stamp: Stamp) -> None:
         parts = tuple(at.strip("/").split("/"))
-        super().__init__(Folder(location, f"{at}/"), limits, parts)
+        super().__init__(Folder(location, f"{at}/", hidden=False), limits, parts)
         self.stamp = stamp
         self._at = at
         self._parts = parts
