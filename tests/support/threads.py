@@ -41,6 +41,21 @@ def is_main_call(request: Request) -> bool:
     return not is_summary_call(request)
 
 
+def is_paired(request: Request) -> bool:
+    """As providers want it: behind each message with calls stands one result for each of them, and none elsewhere."""
+    wanted: list[str] = []
+    for message in request.messages:
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in wanted:
+                return False
+            wanted.remove(message["tool_call_id"])
+            continue
+        if wanted:
+            return False
+        wanted = [call["id"] for call in message.get("tool_calls") or []]
+    return not wanted
+
+
 def stand_in(name: str, provider: Provider, **settings: Any) -> dict[str, Any]:
     """A model of config.yaml that is the provider stand-in, under its own name there too."""
     return {
