@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ import psycopg
 from psycopg_pool import AsyncConnectionPool
 
 from app.errors import DatabaseError
+from app.persistence.cancellation import cancelled
 from app.persistence.database import connect
 
 CHANNEL = "threadkeep_run_events"
@@ -102,9 +103,7 @@ class EventHub:
 
     async def stop(self) -> None:
         if self._task:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+            await cancelled(self._task)
         self.wake_all()
 
     def wake_all(self) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from app.errors import ShuttingDown
+from app.persistence.cancellation import cancelled
 
 T = TypeVar("T")
 
@@ -40,9 +41,7 @@ class Background:
         if not self._tasks:
             return
         _, late = await asyncio.wait(self._tasks, timeout=grace_s)
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
+        await cancelled(*late)
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)

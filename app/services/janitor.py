@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
 
+from app.persistence.cancellation import cancelled
 from app.persistence.outage import is_outage
 from app.persistence.queue import RunQueue
 from app.persistence.runs import RunStore
@@ -28,9 +28,7 @@ class Janitor:
 
     async def stop(self) -> None:
         if self._task:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+            await cancelled(self._task)
 
     async def sweep(self) -> None:
         await self._queue.return_abandoned()

@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-T = TypeVar("T")
+from app.persistence.cancellation import cancelled
 
-# A library may swallow a cancellation (a database driver in mid-query does): it is asked again after so long.
-ASK_AGAIN_SECONDS = 1.0
+T = TypeVar("T")
 
 
 async def undisturbed(work: Coroutine[Any, Any, T]) -> T:
@@ -21,14 +20,14 @@ async def undisturbed(work: Coroutine[Any, Any, T]) -> T:
 async def to_its_end(work: Coroutine[Any, Any, T]) -> tuple[T, bool]:
     """As ``undisturbed``; beside the result, whether the waiting task was cancelled meanwhile."""
     task = asyncio.create_task(work)
-    cancelled = False
+    told = False
     while not task.done():
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError:
-            cancelled = True
+            told = True
             _use_up()
-    return task.result(), cancelled
+    return task.result(), told
 
 
 async def unless_cancelled(task: asyncio.Task[Any]) -> bool:
@@ -38,15 +37,9 @@ async def unless_cancelled(task: asyncio.Task[Any]) -> bool:
         await asyncio.wait({task})
     except asyncio.CancelledError:
         _use_up()
-        await undisturbed(_stop(task))
+        await undisturbed(cancelled(task))
         return False
     return True
-
-
-async def _stop(task: asyncio.Task[Any]) -> None:
-    while not task.done():
-        task.cancel()
-        await asyncio.wait({task}, timeout=ASK_AGAIN_SECONDS)
 
 
 def _use_up() -> None:
