@@ -142,7 +142,7 @@ class MemoryQueue:
         self._stopping.set()
         if self._working is None or self._mending is None:
             return
-        await self._mending
+        self._mending.cancel()
         give_up_at = asyncio.get_running_loop().time() + self._settings.grace + PUT_BACK_SECONDS
         while not self._working.done() and asyncio.get_running_loop().time() < give_up_at:
             # Repeated, since a worker that is only just starting forgets that it was told.

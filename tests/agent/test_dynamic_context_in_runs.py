@@ -242,6 +242,7 @@ async def desk(
         sections = {
             "models": [stand_in("main", provider)],
             "summarization": {"trigger": None, "keep": {"type": "messages", "value": 2}, **summarization},
+            "memory": {"enabled": True, "debounce_s": 3600},
             **ON,
         }
         async with (
@@ -255,10 +256,11 @@ def lines(request: Request, start: str) -> list[str]:
     return [str(message["content"]) for message in request.messages if start in str(message["content"])]
 
 
-async def test_ten_compactions_over_as_many_days_leave_one_reminder_and_the_current_question(
+async def test_ten_compactions_over_as_many_days_leave_one_of_each_and_the_current_question(
     tmp_path: Path, database_url: str, clock: FakeClock
 ) -> None:
     async with desk(tmp_path, database_url, clock) as at:
+        await at.thread.http.put("/memory/name", json={"text": "Anna"})
         for day in range(10):
             today = clock().date().isoformat()
             await at.ask(f"morning of day {day}: {LONG}")
@@ -269,6 +271,7 @@ async def test_ten_compactions_over_as_many_days_leave_one_reminder_and_the_curr
             assert request.messages[-1]["content"] == f"evening of day {day}"
             (told,) = lines(request, "Today is")
             assert today in told
+            assert len(lines(request, "<user_memory>\n- Anna")) == 1
             assert dates(await at.thread.messages()) == [today]
             clock.pass_days(1)
 
