@@ -17,10 +17,16 @@ from app.compaction.types import Compaction
 
 
 class CompactionMarker(TypedDict):
-    """The last compaction of the thread: its id, and the id of the newest message it saw (rule B3)."""
+    """The last compaction of the thread: its id, and the id of the newest message it saw (rule B3).
+
+    ``run_id`` is the run that it was part of, ``earlier`` are ids of compactions before it in the same run: a run that
+    writes its state only at the end has one checkpoint for all of them.
+    """
 
     compaction_id: str
     after_message_id: str | None
+    run_id: str | None
+    earlier: list[str]
 
 
 class FullState(AgentState[Any]):
@@ -41,12 +47,25 @@ class DeltaState(FullState):
 STATE_SCHEMAS: Mapping[str, type[FullState]] = {"delta": DeltaState, "full": FullState}
 
 
-def compaction_update(compaction: Compaction, compaction_id: str) -> dict[str, Any]:
-    """The one state write of a compaction (rule F1): all messages out, the kept ones in, the new summary live."""
+def compaction_update(
+    compaction: Compaction,
+    compaction_id: str,
+    run_id: str | None = None,
+    last: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The one state write of a compaction (rule F1): all messages out, the kept ones in, the new summary live.
+
+    ``last`` is the marker that stands in the state, None for a thread that was never compacted.
+    """
     seen = (*compaction.removed, *compaction.dropped, *compaction.kept)
     newest = compaction.kept[-1] if compaction.kept else seen[-1]
+    of_this_run = last is not None and run_id is not None and last.get("run_id") == run_id
+    earlier = [*last["earlier"], last["compaction_id"]] if last and of_this_run else []
+    marker = CompactionMarker(
+        compaction_id=compaction_id, after_message_id=newest.id, run_id=run_id, earlier=earlier
+    )
     return {
         "messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *compaction.kept],
         "summary_text": compaction.summary,
-        "compaction": CompactionMarker(compaction_id=compaction_id, after_message_id=newest.id),
+        "compaction": marker,
     }

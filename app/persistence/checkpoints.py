@@ -34,8 +34,8 @@ OnCompaction = Callable[[str, str | None, str], Awaitable[object]]
 class ThreadSaver(AsyncPostgresSaver):
     """A saver for one run or one state access; make a new one each time, since a saver serialises its callers.
 
-    When a checkpoint carries a new compaction, its id goes into the checkpoint's metadata, and ``on_compaction`` is
-    told (compaction id, checkpoint before, checkpoint after) once the checkpoint is stored (rule F4).
+    When a checkpoint carries new compactions, their ids go into its metadata, and ``on_compaction`` is told of each
+    (compaction id, checkpoint before, checkpoint after) once the checkpoint is stored (rule F4).
 
     What an executing run asks (its configuration names the attempt) is asked again through an outage, and is written
     only as long as the run is that attempt's: a worker that stood still until another one took its run over would
@@ -45,6 +45,7 @@ class ThreadSaver(AsyncPostgresSaver):
     def __init__(self, pool: AsyncConnectionPool[Any], on_compaction: OnCompaction) -> None:
         super().__init__(pool)
         self._on_compaction = on_compaction
+        self._told: set[str] = set()
         self._attempt: tuple[str, int] | None = None
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
@@ -65,13 +66,11 @@ class ThreadSaver(AsyncPostgresSaver):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         call = super().aput
-        compaction_id = _new_compaction(checkpoint, new_versions)
-        marked: Any = {**metadata, "compaction_id": compaction_id} if compaction_id else metadata
+        made = [made for made in _compactions(checkpoint, new_versions) if made not in self._told]
+        marked: Any = {**metadata, "compaction_id": made[-1], "compaction_ids": made} if made else metadata
         stored = await self._patiently(config, lambda: call(config, checkpoint, marked, new_versions))
-        if compaction_id:
-            before = config["configurable"].get("checkpoint_id")
-            after = checkpoint["id"]
-            await self._patiently(config, lambda: self._on_compaction(compaction_id, before, after))
+        for compaction_id in made:
+            await self._tell(config, compaction_id, checkpoint["id"])
         return stored
 
     async def aput_writes(
@@ -79,6 +78,11 @@ class ThreadSaver(AsyncPostgresSaver):
     ) -> None:
         call = super().aput_writes
         await self._patiently(config, lambda: call(config, writes, task_id, task_path))
+
+    async def _tell(self, config: RunnableConfig, compaction_id: str, after: str) -> None:
+        before = config["configurable"].get("checkpoint_id")
+        await self._patiently(config, lambda: self._on_compaction(compaction_id, before, after))
+        self._told.add(compaction_id)
 
     async def _patiently(self, config: RunnableConfig, call: Callable[[], Awaitable[T]]) -> T:
         place = config["configurable"]
@@ -101,11 +105,12 @@ class ThreadSaver(AsyncPostgresSaver):
                 yield cursor
 
 
-def _new_compaction(checkpoint: Checkpoint, new_versions: ChannelVersions) -> str | None:
-    if COMPACTION_CHANNEL not in new_versions:
-        return None
-    marker = checkpoint["channel_values"].get(COMPACTION_CHANNEL)
-    return marker["compaction_id"] if marker else None
+def _compactions(checkpoint: Checkpoint, new_versions: ChannelVersions) -> list[str]:
+    """Ids of the compactions that the checkpoint is the first to hold; several, where a run saves only at its end."""
+    marker = (
+        checkpoint["channel_values"].get(COMPACTION_CHANNEL) if COMPACTION_CHANNEL in new_versions else None
+    )
+    return [*marker.get("earlier", ()), marker["compaction_id"]] if marker else []
 
 
 # Nobody can take the run over before the write is done.

@@ -281,7 +281,7 @@ UPDATE compactions c SET
 FROM compactions o
 LEFT JOIN LATERAL (
     SELECT checkpoint_id, parent_checkpoint_id FROM checkpoints
-    WHERE thread_id = o.thread_id AND metadata->>'compaction_id' = o.compaction_id::text
+    WHERE thread_id = o.thread_id AND metadata->'compaction_ids' ? o.compaction_id::text
     ORDER BY checkpoint_id LIMIT 1) k ON true
 WHERE o.thread_id = %s AND o.status = 'committing' AND c.compaction_id = o.compaction_id
   AND NOT EXISTS (SELECT 1 FROM threads t WHERE t.thread_id = o.thread_id AND t.reserved_until > now())

@@ -71,6 +71,24 @@ async def test_a_first_turn_of_one_question_and_twenty_tool_rounds(
         assert len(gone) + len(live) == 1 + 2 * 20 + 1
 
 
+@pytest.mark.parametrize("durability", ["sync", "exit"])
+async def test_every_compaction_of_a_run_is_on_record_however_seldom_its_state_is_saved(
+    tmp_path: Path, database_template: str, durability: Any
+) -> None:
+    summarization = {**SMALL, "trigger": {"type": "tokens", "value": 6000}}
+    async with rigged(tmp_path, database_template, summarization) as rig, new_thread(rig.gateway) as thread:
+        rig.agent(Rounds(rig, 20, {"path": "a.txt", "content": "chapter " * 350}, "write_file"))
+        await thread.run(QUESTION, durability=durability)
+        await thread.run("And another one.", durability=durability)
+        records = await committed(thread)
+        assert len(records) >= 2
+        head = (await thread.state())["checkpoint"]["checkpoint_id"]
+        for record in records:
+            assert record["checkpoint_before"] < record["checkpoint_after"] <= head
+        gone, live = await archived(thread), await thread.ids()
+        assert len({*gone, *live}) == len(gone) + len(live) == 1 + 2 * 20 + 1 + 2
+
+
 @pytest.mark.timeout(120)
 async def test_forty_steps_with_large_results_and_the_shipped_settings(
     tmp_path: Path, database_template: str

@@ -51,7 +51,7 @@ class OverflowMiddleware(AgentMiddleware[FullState, Any]):
             raise self._gave_up(job, "and could not be compacted") from error
         response = await self._retry(job, prepared, request, handler)
         self._compactor.completed(job, prepared)
-        update = compaction_update(prepared.compaction, prepared.compaction_id)
+        update = _update(job, prepared, request)
         # One write, the reply included: as a write of its own it would have to come after the other one.
         response.result = [*update.pop("messages"), *response.result]
         return ExtendedModelResponse(response, Command(update=update))
@@ -61,7 +61,7 @@ class OverflowMiddleware(AgentMiddleware[FullState, Any]):
     ) -> ModelResponse[Any]:
         compaction = prepared.compaction
         kept: Any = list(compaction.kept)
-        update = {**compaction_update(compaction, prepared.compaction_id), "messages": kept}
+        update = {**_update(job, prepared, request), "messages": kept}
         state: Any = {**request.state, **update}
         try:
             return await handler(request.override(messages=kept, state=state))
@@ -78,3 +78,8 @@ class OverflowMiddleware(AgentMiddleware[FullState, Any]):
         return ContextOverflow(
             f"The request does not fit the context window of {job.model_name}, {how}: {filling}"
         )
+
+
+def _update(job: CompactionJob, prepared: Prepared, request: ModelRequest[Any]) -> dict[str, Any]:
+    last: Any = request.state.get("compaction")
+    return compaction_update(prepared.compaction, prepared.compaction_id, job.run_id, last)

@@ -27,4 +27,7 @@ class SummarizationMiddleware(AgentMiddleware[FullState, Any]):
     async def abefore_model(self, state: FullState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         job = job_for("auto", state, runtime, self._compactor, self._agent, self._model_name)
         prepared = await self._compactor.automatic(job)
-        return compaction_update(prepared.compaction, prepared.compaction_id) if prepared else None
+        if prepared is None:
+            return None
+        last = state.get("compaction")
+        return compaction_update(prepared.compaction, prepared.compaction_id, job.run_id, last)
