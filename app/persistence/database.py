@@ -30,6 +30,8 @@ _OPTIONS = {
 }
 # What a request waits for a free connection before it is a 503; psycopg's own thirty outlast many clients.
 _CHECKOUT_SECONDS = 10.0
+# How long after a server is back it may take to be noticed.
+_RECONNECT_SECONDS = 1.0
 _FORM = (
     "postgresql://user:password@host:port/database"
     " (write @ : / ? # and % in a user name or password as %40 %3A %2F %3F %23 %25)"
@@ -75,6 +77,8 @@ async def open_database(url: str, *, min_size: int = 2, max_size: int = 20) -> A
         max_size=max_size,
         check=_refuse_closed,
         timeout=_CHECKOUT_SECONDS,
+        reconnect_timeout=_RECONNECT_SECONDS,
+        reconnect_failed=_try_again,
         configure=_autocommit,
         kwargs={"prepare_threshold": 0, "row_factory": dict_row, **_options(url)},
     )
@@ -87,6 +91,12 @@ async def open_database(url: str, *, min_size: int = 2, max_size: int = 20) -> A
         yield Database(pool, label, url)
     finally:
         await pool.close()
+
+
+async def _try_again(pool: Pool) -> None:
+    # The pool doubles its pauses until it gives up: after a minute without a server it would need another one to
+    # notice that there is one again. So it gives up soon and begins anew.
+    await pool.check()
 
 
 async def _autocommit(connection: AsyncConnection[DictRow]) -> None:

@@ -38,10 +38,11 @@ async def through_outage(call: Callable[[], Awaitable[T]], patience_s: float = P
         except Exception as error:
             if not is_outage(error) or time.monotonic() >= give_up_at:
                 raise
-            log.warning("the database is away, trying again: %s", _one_line(error))
+            log.warning("the database is away, trying again: %s", one_line(error))
         await asyncio.sleep(PAUSE_SECONDS)
 
 
-def _one_line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
+    """An error of the database, or the one behind it, for the log."""
     cause = error.__cause__ or error
     return f"{type(cause).__name__}: {' '.join(str(cause).split())}"

@@ -18,6 +18,7 @@ from procrastinate.worker import Worker
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
+from app.persistence.outage import one_line
 from app.persistence.queue_connection import QueueConnector
 
 QUEUE = "runs"
@@ -191,7 +192,7 @@ class RunQueue:
             try:
                 await self._worker.run()
             except Exception as error:  # noqa: BLE001 - whatever ended the worker, it must work again
-                log.warning("the run worker stopped and is started again: %s", error.__cause__ or error)
+                log.warning("the run worker stopped and is started again: %s", one_line(error))
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), RESTART_SECONDS)
 

@@ -42,6 +42,10 @@ class QueueConnector(procrastinate.PsycopgConnector):
         call = super().execute_query_one_async
         return await through_outage(lambda: call(query, **arguments))
 
+    async def execute_query_all_async(self, query: Any, **arguments: Any) -> list[dict[str, Any]]:
+        call = super().execute_query_all_async
+        return await through_outage(lambda: call(query, **arguments))
+
     async def listen_notify(self, on_notification: Notify, channels: Iterable[str]) -> None:
         while True:
             try:

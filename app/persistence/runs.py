@@ -285,7 +285,7 @@ WITH done AS (
     SELECT coalesce(max(seq), 0) AS seq FROM run_events WHERE run_id = %(run_id)s
 ), tail AS (
     INSERT INTO run_events (run_id, seq, event, data)
-    SELECT done.run_id, last.seq + e.step, e.event, e.data
+    SELECT done.run_id, last.seq + row_number() OVER (ORDER BY e.step), e.event, e.data
     FROM done, last, (VALUES (1, 'error', %(error_text)s::text), (2, %(end)s, 'null')) AS e(step, event, data)
     WHERE e.data IS NOT NULL
 )

@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 from app.persistence.cancellation import cancelled
-from app.persistence.outage import is_outage
+from app.persistence.outage import is_outage, one_line
 from app.persistence.queue import RunQueue
 from app.persistence.runs import RunStore
 
@@ -43,5 +43,7 @@ class Janitor:
                 await self.sweep()
             except Exception as error:
                 # Whatever stopped this sweep, the next one is needed.
-                log.warning("cannot look for abandoned runs: %s", error, exc_info=not is_outage(error))
+                log.warning(
+                    "cannot look for abandoned runs: %s", one_line(error), exc_info=not is_outage(error)
+                )
             await asyncio.sleep(self._period_s)
