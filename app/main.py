@@ -20,7 +20,16 @@ from app.agent.build import AgentGraphs
 from app.agent.dynamic import DynamicContext, Recall
 from app.agent.parts import AgentParts
 from app.agent.skills import SkillCapture, SkillCatalogue
-from app.agent.tools import Mount, WorkspaceLimits, Workspaces, file_tools
+from app.agent.title import Titles
+from app.agent.tool_output import ToolOutput
+from app.agent.tools import (
+    Mount,
+    WorkspaceLimits,
+    Workspaces,
+    clarification_tool,
+    file_tools,
+    todos_tool,
+)
 from app.api.application import build_app
 from app.api.deps import Services
 from app.api.metering import HttpMetrics
@@ -204,11 +213,13 @@ def _assemble(
     def saver() -> ThreadSaver:
         return ThreadSaver(pool, compactor.committed)
 
-    dynamic = settings.dynamic_context
+    dynamic, title, output = settings.dynamic_context, settings.title, settings.tool_output
     parts = AgentParts(
         compactor,
-        file_tools(workspaces, [mount]),
+        (*file_tools(workspaces, [mount]), todos_tool(), clarification_tool()),
         dynamic_context=DynamicContext(now, dynamic.zone, memory.recall) if dynamic.enabled else None,
+        titles=Titles(title, models) if title.enabled else None,
+        tool_output=ToolOutput(output, workspaces) if output.enabled else None,
         skills=skills,
         capture=SkillCapture(skills.container_path, settings.summarization.skill_file_read_tool_names),
     )

@@ -23,6 +23,7 @@ from app.agent.parts import AgentParts
 from app.agent.skills import AgentSkills
 from app.agent.state import STATE_SCHEMAS
 from app.agent.subagents import Places, Subagents
+from app.agent.tools.clarification import CLARIFICATION_TOOL
 from app.agent.tools.task import TASK_TOOL, task_tool
 from app.config import AGENT_ALIASES, AgentSettings, Settings, SubagentSettings
 from app.errors import ConfigError, InvalidInput, NotFound
@@ -158,7 +159,8 @@ class AgentGraphs:
                 name=kind.name,
                 model=kind.model,
                 system=_system(kind.system_prompt),
-                tools=tuple(tools),
+                # Nobody talks to it who could answer.
+                tools=tuple(tool for tool in tools if tool.name != CLARIFICATION_TOOL),
                 description=kind.description,
                 kind="subagent",
             )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, NotRequired, TypedDict
 
 from langchain.agents import AgentState
+from langchain.agents.middleware.todo import Todo
 from langchain.agents.middleware.types import OmitFromInput
 from langchain_core.messages import AnyMessage, RemoveMessage
 from langgraph.channels.delta import DeltaChannel
@@ -36,6 +37,8 @@ class FullState(AgentState[Any]):
     compaction: NotRequired[Annotated[CompactionMarker | None, OmitFromInput]]
     delegations: NotRequired[Annotated[list[Delegation], OmitFromInput, merge_delegations]]
     skill_context: NotRequired[Annotated[list[SkillRef], OmitFromInput, merge_skills]]
+    todos: NotRequired[Annotated[list[Todo], OmitFromInput]]
+    title: NotRequired[str | None]
 
 
 class DeltaState(FullState):

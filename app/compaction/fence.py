@@ -12,10 +12,19 @@ import re
 EXISTING_SUMMARY = "existing_summary"
 NEW_MESSAGES = "new_messages"
 DURABLE_CONTEXT = "durable_context_data"
+OPENING = "conversation_opening"
 USER_MEMORY = "user_memory"
 KNOWN_FACTS = "known_facts"
 MEMORY_TRANSCRIPT = "memory_transcript"
-FENCE_TAGS = (EXISTING_SUMMARY, NEW_MESSAGES, DURABLE_CONTEXT, USER_MEMORY, KNOWN_FACTS, MEMORY_TRANSCRIPT)
+FENCE_TAGS = (
+    EXISTING_SUMMARY,
+    NEW_MESSAGES,
+    DURABLE_CONTEXT,
+    OPENING,
+    USER_MEMORY,
+    KNOWN_FACTS,
+    MEMORY_TRANSCRIPT,
+)
 
 _NEUTRAL_BRACKET = "‹"
 _BRACKETS = "<＜﹤"

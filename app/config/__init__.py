@@ -16,6 +16,8 @@ from app.config.settings import Settings
 from app.config.skills import SkillsSettings
 from app.config.subagents import SubagentSettings, SubagentsSettings
 from app.config.summarization import ContextSizeSettings, SummarizationSettings
+from app.config.title import TitleSettings
+from app.config.tool_output import ToolOutputSettings
 
 __all__ = [
     "AGENT_ALIASES",
@@ -36,6 +38,8 @@ __all__ = [
     "SubagentSettings",
     "SubagentsSettings",
     "SummarizationSettings",
+    "TitleSettings",
+    "ToolOutputSettings",
     "WorkspaceSettings",
     "load_settings",
     "settings_from",

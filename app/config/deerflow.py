@@ -12,8 +12,8 @@ IGNORED_SECTIONS = frozenset({
     "guardrails", "input_polish", "llm_call", "log_level", "loop_detection", "max_recursion_limit",
     "mcp", "mcp_tasks", "read_before_write", "run_events", "run_ownership",
     "safety_finish_reason", "sandbox", "scheduler", "skill_evolution", "skill_scan",
-    "stream_bridge", "suggestions", "title", "token_budget", "token_usage",
-    "tool_groups", "tool_output", "tool_progress", "tool_search", "tools", "uploads",
+    "stream_bridge", "suggestions", "token_budget", "token_usage",
+    "tool_groups", "tool_progress", "tool_search", "tools", "uploads",
 })
 
 # Sections that both projects have, and the keys in them that are DeerFlow's.
@@ -37,6 +37,12 @@ _IGNORED_KEYS = {
         "staleness_protected_categories", "staleness_max_lifetime_multiplier",
         "staleness_max_extension_days", "consolidation_enabled", "consolidation_min_facts",
         "consolidation_max_groups_per_cycle", "consolidation_max_sources",
+    }),
+    "title": frozenset({"prompt_template"}),
+    "tool_output": frozenset({
+        "externalize_min_chars", "preview_head_chars", "preview_tail_chars", "fallback_max_chars",
+        "fallback_head_chars", "fallback_tail_chars", "storage_subdir", "exempt_tools", "tool_overrides",
+        "max_bytes",
     }),
 }
 # fmt: on

@@ -25,7 +25,7 @@ _RULES = {
     "model_type": "must be a mapping",
     "model_attributes_type": "must be a mapping",
 }
-_SECRET_ENDINGS = ("key", "secret", "password", "token", "url")
+_SECRET_ENDINGS = ("key", "secret", "password", "token", "url", "args")
 _LONGEST_VALUE = 80
 
 
@@ -116,7 +116,8 @@ def _child(raw: Any, part: str | int) -> Any:
 
 def _fields_at(schema: type[BaseModel], loc: Sequence[str | int]) -> list[str]:
     for part in loc:
-        if isinstance(part, str):
+        # What is no field is the name of an entry in a mapping.
+        if isinstance(part, str) and part in schema.model_fields:
             schema = _model_in(schema.model_fields[part].annotation) or schema
     return list(schema.model_fields)
 

@@ -25,6 +25,8 @@ from app.config.settings import CheckpointMode, Settings
 from app.config.skills import SkillsSettings
 from app.config.subagents import SubagentsSettings
 from app.config.summarization import SummarizationSettings
+from app.config.title import TitleSettings
+from app.config.tool_output import ToolOutputSettings
 
 DEFAULT_DATA_DIR = ".threadkeep"
 
@@ -39,6 +41,8 @@ _SECTIONS = (
     "graphs",
     "dynamic_context",
     "memory",
+    "title",
+    "tool_output",
     "skills",
     "runs",
     "workspace",
@@ -83,6 +87,8 @@ class SectionReader:
             graphs=graphs,
             dynamic_context=self._section("dynamic_context", DynamicContextSettings),
             memory=self._section("memory", MemorySettings),
+            title=self._section("title", TitleSettings),
+            tool_output=self._section("tool_output", ToolOutputSettings),
             skills=skills,
             runs=self._section("runs", RunSettings),
             workspace=self._section("workspace", WorkspaceSettings),
@@ -178,7 +184,7 @@ class SectionReader:
     def _check_models_named(self) -> None:
         """Names of models as written: one that is wrong elsewhere is still the one that was meant."""
         known = [str(item["name"]) for item in self._mappings("models") if "name" in item]
-        for section in ("summarization", "memory"):
+        for section in ("summarization", "memory", "title"):
             content = self._document.get(section)
             if isinstance(content, dict):
                 self._check_model((section, "model_name"), content.get("model_name"), known)

@@ -20,6 +20,8 @@ from app.config.sections import (
 from app.config.skills import SkillsSettings
 from app.config.subagents import SubagentsSettings
 from app.config.summarization import SummarizationSettings
+from app.config.title import TitleSettings
+from app.config.tool_output import ToolOutputSettings
 
 CheckpointMode = Literal["delta", "full"]
 
@@ -45,6 +47,8 @@ class Settings:
     graphs: tuple[GraphSettings, ...] = ()
     dynamic_context: DynamicContextSettings = field(default_factory=DynamicContextSettings)
     memory: MemorySettings = field(default_factory=MemorySettings)
+    title: TitleSettings = field(default_factory=TitleSettings)
+    tool_output: ToolOutputSettings = field(default_factory=ToolOutputSettings)
     skills: SkillsSettings = field(default_factory=SkillsSettings)
     runs: RunSettings = field(default_factory=RunSettings)
     workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)

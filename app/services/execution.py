@@ -15,7 +15,7 @@ from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langgraph.graph.state import CompiledStateGraph
 
 from app.config import RunSettings
-from app.errors import RunTimeout, ThreadkeepError
+from app.errors import Conflict, RunTimeout, ThreadkeepError
 from app.persistence.events import EventStore
 from app.persistence.outage import is_outage, through_outage
 from app.persistence.queue import HandBack
@@ -138,6 +138,7 @@ class RunExecutor:
             graph = self._graphs.for_run(run.kwargs["graph_name"], run.kwargs["model_name"])
             call = call_of(run, resumed=run.attempt > 1 and await _has_begun(graph, run))
             call.config["callbacks"] = [usage]
+            await _refuse_answer_to_nothing(graph, run)
             await self._in_time(writer, graph_events(graph, call))
 
     async def _in_time(self, writer: EventWriter, events: AsyncGenerator[NamedEvent]) -> None:
@@ -184,6 +185,16 @@ async def _has_begun(graph: CompiledStateGraph[Any, Any, Any, Any], run: Run) ->
     """A worker before this one put the run's input into the thread."""
     head = await graph.aget_state({"configurable": {"thread_id": run.thread_id}})
     return (head.metadata or {}).get("run_id") == run.run_id
+
+
+async def _refuse_answer_to_nothing(graph: CompiledStateGraph[Any, Any, Any, Any], run: Run) -> None:
+    """On a thread that never ran, LangGraph would call the model with no message at all. On one that does not wait, it
+    does nothing, and that is fine: the question was answered or left in the meantime."""
+    if (run.kwargs["command"] or {}).get("resume") is None:
+        return
+    head = await graph.aget_state({"configurable": {"thread_id": run.thread_id}})
+    if head.created_at is None:
+        raise Conflict("Nothing waits for an answer: the thread has no state", code="nothing_to_resume")
 
 
 def describe(error: BaseException) -> dict[str, Any]:
