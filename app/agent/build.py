@@ -23,7 +23,6 @@ from app.agent.parts import AgentParts
 from app.agent.skills import AgentSkills
 from app.agent.state import STATE_SCHEMAS
 from app.agent.subagents import Places, Subagents
-from app.agent.tools.clarification import CLARIFICATION_TOOL
 from app.agent.tools.task import TASK_TOOL, task_tool
 from app.config import AGENT_ALIASES, AgentSettings, Settings, SubagentSettings
 from app.errors import ConfigError, InvalidInput, NotFound
@@ -120,13 +119,16 @@ class AgentGraphs:
             self._built = {key: graph for key, graph in self._built.items() if key[0] != name}
 
     def _skills_of(self, agent: AgentSettings) -> AgentSkills | None:
-        if self._parts.skills is None:
-            return None
-        wanted = self._tools if agent.tools is None else agent.tools
-        skills = AgentSkills(self._parts.skills, agent.skills, READ_TOOL if READ_TOOL in wanted else None)
-        if missing := skills.missing():
+        skills = self._skills_for(agent.skills, self._tools_of(agent))
+        if skills and (missing := skills.missing()):
             log.warning("agents.%s.skills: there is no skill %s", agent.name, ", ".join(missing))
         return skills
+
+    def _skills_for(self, names: Sequence[str] | None, tools: Sequence[BaseTool]) -> AgentSkills | None:
+        if self._parts.skills is None:
+            return None
+        reads = any(tool.name == READ_TOOL for tool in tools)
+        return AgentSkills(self._parts.skills, names, READ_TOOL if reads else None)
 
     def _spec(self, agent: AgentSettings, model_name: str) -> AgentSpec:
         """``model_name`` is the model of the run: what its subagents use that have none of their own (rule E1)."""
@@ -152,15 +154,16 @@ class AgentGraphs:
 
     def _subagent(self, agent: AgentSettings, kind: SubagentSettings, model_name: str) -> Graph:
         """Without a checkpointer of its own: inside a run it gets the run's."""
-        key = (agent.name, model_name, kind.name)
+        tools = self._tools_of(agent) if kind.tools is None else self._named(kind.tools, kind.name)
+        skills = self._skills_for(agent.skills if kind.skills is None else kind.skills, tools)
+        listing = skills.listing() if skills else ""
+        key = (agent.name, model_name, kind.name, listing)
         if key not in self._built:
-            tools = self._tools_of(agent) if kind.tools is None else self._named(kind.tools, kind.name)
             spec = AgentSpec(
                 name=kind.name,
                 model=kind.model,
-                system=_system(kind.system_prompt),
-                # Nobody talks to it who could answer.
-                tools=tuple(tool for tool in tools if tool.name != CLARIFICATION_TOOL),
+                system=_system(kind.system_prompt, listing),
+                tools=tuple(tools),
                 description=kind.description,
                 kind="subagent",
             )

@@ -10,6 +10,7 @@ from app.agent.build import assistant_id
 from app.api.deps import Injected, Services
 from app.api.responses import Json
 from app.api.schemas import AssistantCount, AssistantSearch
+from app.ports import AgentSpec
 
 router = APIRouter(prefix="/assistants", tags=["assistants"])
 
@@ -39,25 +40,25 @@ async def count_assistants(injected: Injected, body: AssistantCount | None = Non
 @router.get("/{assistant_id}")
 async def get_assistant(assistant_id: str, injected: Injected) -> Json:
     """By id, by the name of its graph, or by an alias of it."""
-    return Json(_assistant(injected.graphs.resolve(assistant_id)))
+    return Json(_assistant(injected.graphs.spec(injected.graphs.resolve(assistant_id))))
 
 
 def _matching(injected: Services, body: AssistantCount) -> list[dict[str, Any]]:
     wanted = {name: value for name, value in (("graph_id", body.graph_id), ("name", body.name)) if value}
     return [
         assistant
-        for assistant in map(_assistant, injected.graphs.names)
+        for assistant in (_assistant(injected.graphs.spec(name)) for name in injected.graphs.names)
         if wanted.items() <= assistant.items()
         and all(assistant["metadata"].get(key) == value for key, value in (body.metadata or {}).items())
     ]
 
 
-def _assistant(name: str) -> dict[str, Any]:
+def _assistant(agent: AgentSpec) -> dict[str, Any]:
     return {
-        "assistant_id": assistant_id(name),
-        "graph_id": name,
-        "name": name,
-        "description": None,
+        "assistant_id": assistant_id(agent.name),
+        "graph_id": agent.name,
+        "name": agent.name,
+        "description": agent.description or None,
         "config": {},
         "context": {},
         "metadata": _SYSTEM_METADATA,

@@ -63,10 +63,12 @@ async def list_compactions(
     injected: Injected,
     limit: Annotated[int, Query(ge=1, le=200)] = 20,
     before: str | None = None,
+    checkpoint_ns: Annotated[str, Query(max_length=400)] = "",
 ) -> Json:
-    """Newest first; ``before`` is the last id of the page before."""
+    """Newest first; ``before`` is the last id of the page before. ``checkpoint_ns`` asks for those of a subagent, whose
+    stream events have the same namespace."""
     cursor = check_uuid(before, where="query.before") if before else None
-    records = await injected.compactions.records(owner, thread_id, limit + 1, cursor)
+    records = await injected.compactions.records(owner, thread_id, limit + 1, cursor, checkpoint_ns)
     data = [record_to_json(record) for record in records[:limit]]
     return Json({"data": data, "has_more": len(records) > limit})
 

@@ -72,12 +72,12 @@ class CompactionService:
         return await self._background.finish(self._compact(owner, thread_id, request, graph_name, model_name))
 
     async def records(
-        self, owner: str, thread_id: str, limit: int, before: str | None
+        self, owner: str, thread_id: str, limit: int, before: str | None, checkpoint_ns: str = ""
     ) -> list[CompactionRecord]:
-        """Newest first. Raises NotFound."""
+        """Those of the thread's own conversation, or of a subagent's, newest first. Raises NotFound."""
         await self._check_exists(owner, thread_id)
         await self._records.settle(thread_id)
-        return await self._records.page(thread_id, limit, before)
+        return await self._records.page(thread_id, limit, before, checkpoint_ns)
 
     async def record(
         self, owner: str, thread_id: str, compaction_id: str

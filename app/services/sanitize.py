@@ -19,6 +19,7 @@ FLAGS = frozenset(
         "reminder_date",
         "durable_context_data",
         "skill_context_entry",
+        "delegation_entry",
     }
 )
 SUMMARY_NAME = "summary"

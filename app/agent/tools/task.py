@@ -18,8 +18,6 @@ TASK_TOOL = "task"
 STAMP = "delegation_entry"
 """Where a result carries its entry of the ledger: in the ``artifact``, which no model sees and no client may write."""
 
-MAX_RESULT_CHARACTERS = 20_000
-
 _DESCRIPTION = """\
 Give a piece of work to a subagent, which does it with a fresh context of its own, and get its report. Use it for work \
 of many steps whose details you need not see; do small things yourself. It sees nothing of this conversation: `prompt` \
@@ -59,7 +57,7 @@ class _Task:
         )
         message_id = f"{TASK_TOOL}-{secrets.token_hex(8)}"
         return ToolMessage(
-            content=_bounded(outcome.text),
+            content=outcome.text,
             artifact={STAMP: ended(call_id, outcome.status, outcome.text, message_id)},
             status="success" if outcome.status == "completed" else "error",
             name=TASK_TOOL,
@@ -80,12 +78,3 @@ def _arguments(types: Mapping[str, str]) -> type[BaseModel]:
 
 def _thread_id(runtime: Runtime) -> str:
     return str(runtime.config.get("configurable", {}).get("thread_id"))
-
-
-def _bounded(text: str) -> str:
-    """Head and tail of a result that is too long for a conversation."""
-    omitted = len(text) - MAX_RESULT_CHARACTERS
-    if omitted <= 0:
-        return text
-    half = MAX_RESULT_CHARACTERS // 2
-    return f"{text[:half]}\n[… {omitted} characters omitted …]\n{text[-half:]}"
