@@ -1,90 +1,30 @@
-"""The composition root: settings → database → stores → models → graphs → services → HTTP."""
+"""The composition root: settings → database → parts → HTTP, and the order in which they start and stop."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
 
-import psycopg
 from fastapi import FastAPI
-from langgraph.store.postgres.aio import AsyncPostgresStore
-from prometheus_client import CollectorRegistry
-from psycopg_pool import PoolTimeout
 
-from app.agent.build import AgentGraphs
-from app.agent.dynamic import DynamicContext, Recall
-from app.agent.parts import AgentParts
-from app.agent.skills import SkillCapture, SkillCatalogue
-from app.agent.title import Titles
-from app.agent.tool_output import ToolOutput
-from app.agent.tools import (
-    Mount,
-    WorkspaceLimits,
-    Workspaces,
-    clarification_tool,
-    file_tools,
-    todos_tool,
-)
 from app.api.application import build_app
 from app.api.deps import Services
-from app.api.metering import HttpMetrics
-from app.chat_models.demo import DemoChatModel
-from app.chat_models.overflow import is_context_overflow
+from app.assembly import Assembly, Clock, Memory
 from app.chat_models.registry import ChatModelRegistry
-from app.compaction.tokens import TokenCounter
 from app.config import Settings
 from app.errors import ModelError
-from app.persistence.checkpoints import ThreadSaver
-from app.persistence.compactions import CompactionStore
 from app.persistence.database import Database, open_database
 from app.persistence.embedded import embedded_postgres
-from app.persistence.events import EventHub, EventStore
-from app.persistence.memory import MemoryStore
-from app.persistence.memory_queue import MemoryQueue
-from app.persistence.queue import RunQueue, WorkerSettings
-from app.persistence.runs import RunStore
+from app.persistence.events import EventHub
+from app.persistence.queue import RunQueue
 from app.persistence.schema import migrate
-from app.persistence.threads import ThreadStore
 from app.services.background import Background
-from app.services.compaction import CompactionService
-from app.services.compaction_metrics import CompactionMetrics
-from app.services.compactor import ThreadCompactor
-from app.services.context import ContextService
-from app.services.execution import RunExecutor
-from app.services.janitor import Janitor
-from app.services.memory import MemoryService
-from app.services.memory_extraction import MemoryExtractor
-from app.services.memory_feed import MemoryFeed
-from app.services.reservations import Reservations
-from app.services.run_input import RunInputs
-from app.services.run_results import RunResults
-from app.services.run_streams import RunStreams
-from app.services.runs import RunService
-from app.services.state import StateService
-from app.services.threads import ThreadService
 
-Clock = Callable[[], datetime]
 NOW: Clock = partial(datetime.now, UTC)
-
-
-@dataclass(frozen=True)
-class Memory:
-    """What is known of people. ``enabled``: facts are noted and told; else they can only be looked at and deleted."""
-
-    enabled: bool
-    store: MemoryStore
-    service: MemoryService
-    queue: MemoryQueue
-    feed: MemoryFeed
-
-    @property
-    def recall(self) -> Recall | None:
-        return self.service.recall if self.enabled else None
 
 
 @dataclass(frozen=True)
@@ -142,7 +82,8 @@ async def open_core(
     """
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(prepared_database(settings))
-        core, janitor, background = _assemble(settings, environ, database, now)
+        parts = Assembly(settings, environ, database, now)
+        core, background = _core(parts), parts.background
         # Building a model imports its package, which takes a second: not in the first request.
         with suppress(ModelError):
             await asyncio.to_thread(core.models.get, core.models.default)
@@ -153,15 +94,28 @@ async def open_core(
             await core.memory.queue.open()
         stack.push_async_callback(_finish_work, core, background, settings.server.shutdown_grace_s)
         if work and core.memory.enabled:
-            core.memory.queue.start(_extractor(core, now).extract)
+            core.memory.queue.start(parts.extractor.extract)
         if work:
             core.queue.start()
-        janitor.start()
-        stack.push_async_callback(janitor.stop)
+        parts.janitor.start()
+        stack.push_async_callback(parts.janitor.stop)
         stack.callback(core.begin_stop)
         # Not awaited: it may have to wait until a run of a dead worker was taken up and ended.
         background.start(core.services.threads.finish_deletions())
         yield core
+
+
+def _core(parts: Assembly) -> Core:
+    return Core(
+        parts.settings,
+        parts.database,
+        parts.models,
+        parts.services,
+        parts.queue,
+        parts.memory,
+        parts.closing,
+        parts.hub,
+    )
 
 
 async def _finish_work(core: Core, background: Background, grace_s: float) -> None:
@@ -182,133 +136,3 @@ def create_app(
             yield
 
     return build_app(settings.server, lifespan)
-
-
-def _assemble(
-    settings: Settings, environ: dict[str, str], database: Database, now: Clock
-) -> tuple[Core, Janitor, Background]:
-    pool: Any = database.pool
-    registry = CollectorRegistry()
-    threads, runs, events, records = (
-        ThreadStore(pool),
-        RunStore(pool),
-        EventStore(pool),
-        CompactionStore(pool),
-    )
-    hub, closing, background = EventHub(database.url), asyncio.Event(), Background()
-    models = ChatModelRegistry(settings.models, environ)
-    memory = _memory(settings, pool, threads, runs)
-    compactor = ThreadCompactor(
-        settings.summarization,
-        models,
-        records,
-        CompactionMetrics(registry),
-        is_context_overflow,
-        hooks=[memory.feed.before_summarization] if memory.enabled else (),
-    )
-    workspaces = Workspaces(settings.data_dir / "workspaces", _limits(settings))
-    skills = SkillCatalogue(settings.skills_dir, settings.skills.container_path)
-    mount = Mount(skills.container_path, skills.location, _limits(settings), skills.stamp)
-
-    def saver() -> ThreadSaver:
-        return ThreadSaver(pool, compactor.committed)
-
-    dynamic, title, output = settings.dynamic_context, settings.title, settings.tool_output
-    parts = AgentParts(
-        compactor,
-        (*file_tools(workspaces, [mount]), todos_tool(), clarification_tool()),
-        dynamic_context=DynamicContext(now, dynamic.zone, memory.recall) if dynamic.enabled else None,
-        titles=Titles(title, models) if title.enabled else None,
-        tool_output=ToolOutput(output, workspaces) if output.enabled else None,
-        skills=skills,
-        capture=SkillCapture(skills.container_path, settings.summarization.skill_file_read_tool_names),
-    )
-    graphs = AgentGraphs(settings, models, parts, saver, DemoChatModel())
-    streams = RunStreams(runs, events, hub, closing, settings.server.heartbeat_s)
-    executor = RunExecutor(runs, events, threads, graphs, settings.runs)
-    execute = memory.feed.after(executor.execute) if memory.enabled else executor.execute
-    queue = RunQueue(pool, execute, _worker_settings(settings))
-    run_service = RunService(runs, RunInputs(graphs), streams, queue, graphs, models)
-    reservations = Reservations(threads)
-    services = Services(
-        threads=ThreadService(
-            threads, workspaces, run_service.cancel_all, lambda thread_id: saver().adelete_thread(thread_id)
-        ),
-        states=StateService(threads, graphs, reservations),
-        runs=run_service,
-        streams=streams,
-        results=RunResults(runs, graphs),
-        compactions=CompactionService(
-            settings.summarization,
-            threads,
-            runs,
-            records,
-            reservations,
-            graphs,
-            models,
-            compactor,
-            background,
-        ),
-        contexts=ContextService(threads, records, graphs, models, compactor),
-        memory=memory.service,
-        background=background,
-        graphs=graphs,
-        models=models,
-        skills=skills,
-        registry=registry,
-        http_metrics=HttpMetrics(registry),
-        check_ready=lambda: _check_ready(database, closing),
-        strict_thread_ids=settings.server.strict_thread_ids,
-    )
-    core = Core(settings, database, models, services, queue, memory, closing, hub)
-    return core, Janitor(runs, queue, settings.runs.stalled_after_s / 2), background
-
-
-def _memory(settings: Settings, pool: Any, threads: ThreadStore, runs: RunStore) -> Memory:
-    store = MemoryStore(AsyncPostgresStore(pool), pool)
-    queue = MemoryQueue(pool, _worker_settings(settings), settings.memory.debounce_s)
-    return Memory(
-        enabled=settings.memory.enabled,
-        store=store,
-        service=MemoryService(settings.memory, store, threads, TokenCounter().text),
-        queue=queue,
-        feed=MemoryFeed(runs, queue),
-    )
-
-
-def _extractor(core: Core, now: Clock) -> MemoryExtractor:
-    pool: Any = core.database.pool
-    return MemoryExtractor(
-        core.settings.memory,
-        core.memory.store,
-        ThreadStore(pool),
-        CompactionStore(pool),
-        core.services.graphs,
-        core.models,
-        TokenCounter().text,
-        now,
-    )
-
-
-def _worker_settings(settings: Settings) -> WorkerSettings:
-    return WorkerSettings(
-        concurrency=settings.runs.concurrency,
-        heartbeat=settings.runs.stalled_after_s / 4,
-        stalled=settings.runs.stalled_after_s,
-        grace=settings.server.shutdown_grace_s,
-    )
-
-
-def _limits(settings: Settings) -> WorkspaceLimits:
-    return WorkspaceLimits(**settings.workspace.model_dump())
-
-
-async def _check_ready(database: Database, closing: asyncio.Event) -> str | None:
-    if closing.is_set():
-        return "the service is shutting down"
-    try:
-        async with database.pool.connection(timeout=2) as conn:
-            await conn.execute("SELECT 1 FROM threads LIMIT 1")
-    except (psycopg.Error, PoolTimeout) as error:
-        return f"the database does not answer ({type(error).__name__})"
-    return None
