@@ -422,7 +422,7 @@ async def test_unknown_threads_and_runs_are_404(gateway: Gateway) -> None:
         client.runs.cancel(thread_id, nowhere),
         client.runs.delete(thread_id, nowhere),
     ):
-        with pytest.raises(httpx.HTTPError, match="404|no (run|thread)"):
+        with pytest.raises(httpx.HTTPError, match=r"404|no (run|thread)"):
             await call
     async with gateway.http() as http:
         response = await http.get(f"/threads/{thread_id}/runs/{nowhere}/stream")
