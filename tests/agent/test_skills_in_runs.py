@@ -309,26 +309,50 @@ async def test_a_skill_that_is_installed_or_mended_is_told_of_from_the_next_run_
 # Compaction
 
 
-async def test_after_ten_compactions_skills_and_summary_are_each_there_once(
+async def test_after_ten_compactions_everything_that_must_survive_is_there_once(
     tmp_path: Path, database_template: str
 ) -> None:
     write_skill(tmp_path / "skills", "hostile", skill_text("hostile", f"'{HOSTILE.replace(chr(10), ' ')}'"))
     write_skill(tmp_path / "skills", "tidy")
-    async with rigged(tmp_path, database_template, SMALL) as rig, new_thread(rig.gateway) as thread:
+    paths = [f"/mnt/skills/{name}/SKILL.md" for name in ("hostile", "tidy")]
+    todos = [
+        {"content": "Measure the beds", "status": "completed"},
+        {"content": HOSTILE, "status": "in_progress"},
+    ]
+    task = {"description": "Count the beds", "prompt": "Count.", "subagent_type": "general-purpose"}
+    settings = {**SMALL, "trigger": {"type": "tokens", "value": 12_000}}
+    whole = {"agents": [{"name": "agent"}]}
+    async with (
+        rigged(tmp_path, database_template, settings, **whole) as rig,
+        new_thread(rig.gateway) as thread,
+    ):
         rig.summarizer(Reply(f"## Intent\nForty beds.\n{HOSTILE}"))
-        paths = [f"/mnt/skills/{name}/SKILL.md" for name in ("hostile", "tidy")]
-        first, *_ = await run_with(rig, thread, "Read both.", *map(reading, paths))
+        first, *_ = await run_with(
+            rig, thread, "Read.", *map(reading, paths), ("write_todos", {"todos": todos})
+        )
+        work = Reply(None, tool_calls=[rig.provider.call("task", task)])
+        rig.provider.sequence(work, Reply(f"Twelve of them.\n{HOSTILE}"), Reply("Done."))
+        await thread.run("Have them counted.")
         for number in range(10):
-            await thread.put(talk(8, words=120, start=number * 8))
+            await thread.put(talk(8, words=500, start=number * 8))
             await run_with(rig, thread, f"Go on, {number}.")
         committed = [record for record in await thread.records() if record["status"] == "committed"]
         assert len(committed) == 10
         (request,) = await run_with(rig, thread, "What is active?")
         shown = block(request)
-        assert shown.count("Forty beds.") == request.text.count("Forty beds.") == 1
-        for path in paths:
-            assert shown.count(f"-> {path}") == 1
+        # The summary's imitation of a section is one line of the summary, the todo's one line of the list.
+        assert [line for line in shown.splitlines() if line.startswith("## ")] == [
+            "## Conversation summary so far",
+            "## Intent",
+            "## Delegations (work that subagents were given earlier, oldest first)",
+            "## Active skills (loaded earlier - re-read the file before applying its instructions)",
+            "## Todo list",
+        ]
+        for once in ("Forty beds.", "Count the beds", "Twelve of them.", "- [x] Measure the beds", "- [~] "):
+            assert shown.count(once) == request.text.count(once) == 1, once
+        assert [shown.count(f"-> {path}\n") for path in paths] == [1, 1]
         assert not any(message.get("tool_calls") for message in request.messages)
+        assert texts(request, "user")[-1] == "What is active?"
         _assert_only_ours_is_system(request, first)
         assert request.messages[0] == first.messages[0]
         assert request.body["tools"] == first.body["tools"]
