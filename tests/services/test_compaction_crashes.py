@@ -85,12 +85,13 @@ class Scene:
         while await self.one("n", _WAITING, VICTIM) < writers:
             await asyncio.sleep(0.02)
 
+    async def time_stands_still(self, thread: Thread) -> None:
+        """The dead process holds the thread for half a minute at most; starting another one may take longer here."""
+        assert 0 < await self.one("s", _HELD_FOR, thread.id) <= 30
+        await self.database.execute(_HOLD, (3600, thread.id))
+
     async def time_passes(self, thread: Thread) -> None:
-        """The dead process's hold on the thread ends, which it does by itself in at most half a minute."""
-        assert await self.one("s", _HELD_FOR, thread.id) <= 30
-        await self.database.execute(
-            "UPDATE threads SET reserved_until = now() WHERE thread_id = %s", (thread.id,)
-        )
+        await self.database.execute(_HOLD, (0, thread.id))
 
     async def one(self, column: str, query: str, *parameters: Any) -> Any:
         row = await (await self.database.execute(query.encode(), parameters)).fetchone()
@@ -101,6 +102,7 @@ _WAITING = (
     "SELECT count(*) AS n FROM pg_stat_activity WHERE application_name = %s AND wait_event_type = 'Lock'"
 )
 _HELD_FOR = "SELECT extract(epoch FROM reserved_until - now())::float8 AS s FROM threads WHERE thread_id = %s"
+_HOLD = b"UPDATE threads SET reserved_until = now() + make_interval(secs => %s) WHERE thread_id = %s"
 _STORED = "SELECT count(*) AS n FROM checkpoints WHERE thread_id = %s AND metadata ? 'compaction_id'"
 
 
@@ -165,6 +167,8 @@ async def test_a_killed_process_leaves_threads_as_they_were_and_its_runs_to_othe
             await scene.stuck(2)
             await scene.kill(victim)
         await asyncio.gather(*calls)
+        for thread in (asking, writing):
+            await scene.time_stands_still(thread)
         witness = await stack.enter_async_context(scene.witness())
         manual = await seen(stack, witness, asking, writing)
         for thread, history in zip(manual, histories, strict=False):
@@ -208,6 +212,7 @@ async def test_a_state_that_was_written_counts_though_nobody_noted_it(scene: Sce
             await scene.stuck(1)
             await scene.kill(victim)
         await call
+        await scene.time_stands_still(thread)
         witness = await stack.enter_async_context(scene.witness())
         (there,) = await seen(stack, witness, thread)
         assert [record["status"] for record in await there.records()] == ["committing"]
@@ -235,9 +240,7 @@ async def test_many_kills_at_random_moments_lose_and_double_nothing(scene: Scene
                 await scene.kill(victim)
                 await call
             manual, automatic = await seen(stack, witness, manual, automatic)
-            await scene.database.execute(
-                "UPDATE threads SET reserved_until = now() WHERE thread_id = %s", (manual.id,)
-            )
+            await scene.time_passes(manual)
             await manual.compacted()
             await is_whole(manual, said(HISTORY))
             await automatic.client.runs.join(automatic.id, run_id)
