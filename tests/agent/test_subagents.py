@@ -182,6 +182,21 @@ async def test_agents_of_the_configuration_are_assistants_with_their_description
         assert (await client.assistants.get("agent"))["description"] == "Talks to people."
 
 
+async def test_a_long_report_goes_to_a_file_and_the_ledger_knows_all_of_it(rig: Rig) -> None:
+    report = "\n".join(f"Finding {number}: {number * 37}." for number in range(3000))
+    rig.agent(lead("Go.", subagent=lambda request: Reply(report)))
+    async with new_thread(rig.gateway) as thread:
+        await thread.run()
+        (result,) = results_of(await thread.messages())
+        assert len(result["content"]) < 20_000 < len(report)
+        path = result["content"].split("is in the file ")[1].split(" ")[0]
+        folder = rig.gateway.core.settings.data_dir / "workspaces" / thread.id
+        assert (folder / path).read_text() == report
+        (entry,) = await ledger(thread)
+        assert entry["sha256"] == hashlib.sha256(report.encode()).hexdigest()
+        assert len(entry["brief"]) == 2000 and entry["message_id"] == result["id"]
+
+
 async def test_a_type_that_is_not_there_is_an_error_in_a_sentence(rig: Rig) -> None:
     rig.agent(lead("Go.", kind="wizard"))
     async with new_thread(rig.gateway) as thread:

@@ -26,6 +26,7 @@ from tests.support.subagents import (
 from tests.support.threads import Thread, new_thread, seen_from, stand_in
 
 NEVER = {"trigger": {"type": "tokens", "value": 10**6}}
+QUIET = {"summarization": NEVER, "title": {"enabled": False}}
 GO = {"messages": [{"role": "user", "content": "Ask somebody."}]}
 TYPES = {
     "types": [
@@ -135,7 +136,7 @@ async def test_a_subagent_whose_worker_was_killed_goes_on_where_it_was(
         return Reply("The report.") if alive.is_set() else Hang()
 
     provider.always(answer)
-    settings = config(models=[stand_in("main", provider)], summarization=NEVER)
+    settings = config(models=[stand_in("main", provider)], **QUIET)
     async with AsyncExitStack() as stack:
         victim = await stack.enter_async_context(service(tmp_path / "victim", settings, database_url))
         thread = await stack.enter_async_context(new_thread(victim))
@@ -160,7 +161,7 @@ async def test_a_delegation_of_a_run_that_was_given_up_is_cancelled_in_the_next(
 ) -> None:
     provider.always(hanging("Do it."))
     runs = {"stalled_after_s": 2, "max_attempts": 1}
-    settings = config(models=[stand_in("main", provider)], summarization=NEVER, runs=runs)
+    settings = config(models=[stand_in("main", provider)], **QUIET, runs=runs)
     async with AsyncExitStack() as stack:
         victim = await stack.enter_async_context(service(tmp_path / "victim", settings, database_url))
         thread = await stack.enter_async_context(new_thread(victim))
