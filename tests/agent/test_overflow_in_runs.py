@@ -10,7 +10,7 @@ import pytest
 from tests.support.answers import Fail, Hang, Reply, Request, answer_of
 from tests.support.overflow_shapes import OVERFLOWS
 from tests.support.rig import SMALL, Rig, rigged
-from tests.support.threads import Message, Thread, new_thread, statuses, talk, tool_round
+from tests.support.threads import Message, Thread, new_thread, statuses, summaries_asked, talk, tool_round
 
 HISTORY = talk(12)
 LIMIT = 2000
@@ -153,7 +153,7 @@ async def test_cancelling_in_mid_recovery_leaves_everything_as_it_was(
             run = await thread.client.runs.create(
                 thread.id, "agent", input={"messages": [{"role": "user", "content": "go"}]}
             )
-            await rig.provider.asked(2)
+            await summaries_asked(rig.provider, 1)
             await thread.client.runs.cancel(thread.id, run["run_id"], wait=True)
             await rig.provider.hung_up()
             values = await thread.values()

@@ -15,7 +15,15 @@ from langgraph_sdk.errors import ConflictError
 from tests.support.answers import Hang, Reply
 from tests.support.gateway import Gateway
 from tests.support.rig import SMALL, Rig, rigged
-from tests.support.threads import SUMMARY, Thread, new_thread, seen_from, talk
+from tests.support.threads import (
+    SUMMARY,
+    Thread,
+    is_summary_call,
+    new_thread,
+    seen_from,
+    summaries_asked,
+    talk,
+)
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -45,9 +53,9 @@ def rig(served: Rig) -> Rig:
 async def compacting(rig: Rig, thread: Thread) -> AsyncIterator[asyncio.Task[httpx.Response]]:
     """A compaction that waits for its summary within the block, and is over behind it."""
     rig.summarizer(Hang(then=Reply(SUMMARY)))
-    before = len(rig.provider.chats)
+    before = sum(map(is_summary_call, rig.provider.chats))
     task = asyncio.create_task(thread.compact())
-    await rig.provider.asked(before + 1)
+    await summaries_asked(rig.provider, before + 1)
     yield task
     rig.provider.release()
     await asyncio.wait({task})

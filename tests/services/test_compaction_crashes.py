@@ -28,6 +28,7 @@ from tests.support.threads import (
     new_thread,
     seen_from,
     stand_in,
+    summaries_asked,
     talk,
 )
 
@@ -159,7 +160,7 @@ async def test_a_killed_process_leaves_threads_as_they_were_and_its_runs_to_othe
         asking, writing, run_asking, run_writing = await threads(stack, victim, *histories)
         calls = [asyncio.create_task(unanswered(thread)) for thread in (asking, writing)]
         runs = [await started(thread) for thread in (run_asking, run_writing)]
-        await scene.provider.asked(4)
+        await summaries_asked(scene.provider, 4)
         async with scene.database.transaction():
             # The archive gets written, the state does not.
             await scene.database.execute("LOCK TABLE checkpoints IN EXCLUSIVE MODE")
@@ -197,7 +198,7 @@ async def test_a_state_that_was_written_counts_though_nobody_noted_it(scene: Sce
         (thread,) = await threads(stack, victim, HISTORY)
         head = (await thread.state())["checkpoint"]["checkpoint_id"]
         call = asyncio.create_task(unanswered(thread))
-        await scene.provider.asked(1)
+        await summaries_asked(scene.provider, 1)
         noting = await stack.enter_async_context(await connect(scene.url))
         async with noting.transaction():
             async with scene.database.transaction():

@@ -11,7 +11,7 @@ import yaml
 
 from tests.support.answers import Answer, Hang, Reply, Request
 from tests.support.rig import SMALL, Rig, rigged
-from tests.support.threads import Thread, events_of, is_paired, new_thread, statuses, talk
+from tests.support.threads import Thread, events_of, is_paired, new_thread, statuses, summaries_asked, talk
 
 SHIPPED = yaml.safe_load((Path(__file__).parents[2] / "config.yaml").read_text(encoding="utf-8"))
 QUESTION = "Write all the chapters, one file each."
@@ -141,7 +141,7 @@ async def test_a_run_that_is_cancelled_in_mid_summary_leaves_everything_as_it_wa
         rig.summarizer(Hang())
         question = {"messages": [{"role": "user", "content": "go"}]}
         run = await thread.client.runs.create(thread.id, "agent", input=question)
-        await rig.provider.asked(1)
+        await summaries_asked(rig.provider, 1)
         await thread.client.runs.cancel(thread.id, run["run_id"], wait=True)
         await rig.provider.hung_up()
         assert (await thread.client.runs.get(thread.id, run["run_id"]))["status"] == "interrupted"

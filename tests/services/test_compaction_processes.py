@@ -21,6 +21,7 @@ from tests.support.threads import (
     new_thread,
     seen_from,
     stand_in,
+    summaries_asked,
     talk,
 )
 
@@ -54,7 +55,7 @@ async def test_two_processes_compact_a_thread_once(
         done, waiting = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
         refused = done.pop().result()
         assert (refused.status_code, refused.json()["code"]) == (409, "thread_busy")
-        await provider.asked(1)
+        await summaries_asked(provider, 1)
         provider.release()
         answer = (await waiting.pop()).json()
         assert answer["compacted"]
@@ -84,7 +85,7 @@ async def test_a_process_that_is_told_to_stop_ends_compactions_whole_or_leaves_t
         late = await stack.enter_async_context(new_thread(process, SLOW_HISTORY))
         early = await stack.enter_async_context(new_thread(process, HISTORY))
         calls = [asyncio.create_task(told(thread)) for thread in (late, early)]
-        await provider.asked(2)
+        await summaries_asked(provider, 2)
         stop = asyncio.create_task(process.stop())
         await refusing(process.api)
         provider.release()

@@ -41,6 +41,13 @@ def is_main_call(request: Request) -> bool:
     return not is_summary_call(request)
 
 
+async def summaries_asked(provider: Provider, count: int) -> None:
+    """Wait until so many summary calls have arrived, whatever else has. Raises TimeoutError as the provider does."""
+    arrived = 0
+    while (missing := count - sum(map(is_summary_call, provider.chats[:arrived]))) > 0:
+        arrived = len(await provider.asked(arrived + missing))
+
+
 def is_paired(request: Request) -> bool:
     """As providers want it: behind each message with calls stands one result for each of them, and none elsewhere."""
     wanted: list[str] = []
