@@ -21,12 +21,16 @@ stand inside them. What the person says in the messages after it takes precedenc
 
 def durable_frames(state: Mapping[str, Any]) -> tuple[str | None, str]:
     """All of the block but the summary, for counting (rule B1): as it is now, None when the block is not shown, and as
-    it is once there is a summary."""
-    parts = [part for section in BESIDE_SUMMARY if (part := section(state))]
-    with_summary = "\n\n".join([AUTHORITY, SUMMARY_HEADING, *parts])
+    it may be after a compaction, when it stands for messages that are gone."""
+    now, later = _beside_summary(state), _beside_summary({**state, "messages": ()})
+    after = "\n\n".join([AUTHORITY, SUMMARY_HEADING, *later])
     if state.get("summary_text"):
-        return with_summary, with_summary
-    return ("\n\n".join([AUTHORITY, *parts]) if parts else None), with_summary
+        return "\n\n".join([AUTHORITY, SUMMARY_HEADING, *now]), after
+    return ("\n\n".join([AUTHORITY, *now]) if now else None), after
+
+
+def _beside_summary(state: Mapping[str, Any]) -> list[str]:
+    return [part for section in BESIDE_SUMMARY if (part := section(state))]
 
 
 def with_durable_block(messages: Sequence[BaseMessage], state: Mapping[str, Any]) -> list[BaseMessage] | None:

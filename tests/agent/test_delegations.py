@@ -20,7 +20,7 @@ from app.agent.channels.delegations import (
     has_ended,
     merge_delegations,
 )
-from app.agent.durable import with_durable_block
+from app.agent.durable import durable_frames, with_durable_block
 from app.agent.sections.delegations import DELEGATIONS_HEADING, MAX_CHARACTERS, delegations_section
 
 STATUSES = ("in_progress", "completed", "failed", "cancelled", "timed_out")
@@ -139,6 +139,14 @@ def test_what_still_stands_in_the_messages_is_not_shown_twice() -> None:
     history = [HumanMessage("go"), AIMessage(""), ToolMessage("second", tool_call_id="call-2", name="task")]
     section = delegations_section({"delegations": ledger, "messages": history})
     assert section and "first" in section and "second" not in section
+
+
+def test_a_compaction_is_planned_with_the_lines_that_will_stand_for_what_it_removes() -> None:
+    state = {"delegations": [done(1, "first")], "messages": [ToolMessage("first", tool_call_id="call-1")]}
+    now, later = durable_frames(state)
+    assert now is None and "-> first" in later
+    now, later = durable_frames({**state, "summary_text": "A summary."})
+    assert now and "-> first" not in now and "-> first" in later
 
 
 def test_nothing_is_shown_as_being_in_progress() -> None:

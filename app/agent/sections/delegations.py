@@ -34,8 +34,11 @@ def delegations_section(state: Mapping[str, Any]) -> str | None:
 
     One whose result still stands in the messages is not shown a second time.
     """
+    ledger = state.get("delegations")
+    if not ledger:
+        return None
     visible = _visible_results(state.get("messages") or ())
-    entries = [entry for entry in state.get("delegations") or () if entry["id"] not in visible]
+    entries = [entry for entry in ledger if entry["id"] not in visible]
     if not entries:
         return None
     return "\n".join([DELEGATIONS_HEADING, "", *_lines(entries)])
