@@ -105,11 +105,6 @@ class CatchAll:
             await self._app(scope, receive, watched)
         except ClientDisconnect:
             _log.info("The client went away before its request was complete: %s", scope["path"])
-        except ShuttingDown as error:
-            # Cut off after the first byte: a stream that ended in order would look finished, while after a broken one
-            # clients go on where it was.
-            if not started:
-                await error_response(error)(scope, receive, send)
         except Exception as error:
             # After the first byte there is no status to change: the server has to cut the connection.
             if started:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any
 
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from app.errors import ShuttingDown
 from app.serialization import dumps
 
 
@@ -22,6 +24,9 @@ class WatchedStream(StreamingResponse):
     """A stream that says when its client went away before the end.
 
     The generator cannot tell: while bytes wait to be sent it is not running, and is closed whenever it is collected.
+
+    When this process goes down, the connection is cut: an answer that ends in order looks complete, while after a
+    broken one clients ask again at its ``Location``.
     """
 
     def __init__(
@@ -38,7 +43,8 @@ class WatchedStream(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await super().__call__(scope, receive, send)
+            with suppress(ShuttingDown):
+                await super().__call__(scope, receive, send)
         finally:
             if self._on_leave and not self._complete:
                 self._on_leave()

@@ -6,22 +6,29 @@ from collections.abc import AsyncIterator, Collection
 
 from fastapi.sse import format_sse_event
 
+from app.errors import ShuttingDown
 from app.persistence.events import Event
 
 HEARTBEAT = b": heartbeat\n\n"
 # Sent at once, so that proxies and clients see the stream open before the first event exists.
 OPENING = b": stream\n\n"
+# The connection breaks after it; EventSource takes the time from here to reconnect, in milliseconds.
+CLOSING = b": this process is going down; go on after the last id at Location\nretry: 1000\n\n"
 _ALWAYS = ("metadata", "error", "end")
 
 
 async def frames(events: AsyncIterator[Event | None], modes: Collection[str] = ()) -> AsyncIterator[bytes]:
     """Encode a followed run. ``modes`` keeps only events of these stream modes; none given keeps all."""
     yield OPENING
-    async for event in events:
-        if event is None:
-            yield HEARTBEAT
-        elif _wanted(event.event, modes):
-            yield format_sse_event(data_str=event.data, event=event.event, id=str(event.seq))
+    try:
+        async for event in events:
+            if event is None:
+                yield HEARTBEAT
+            elif _wanted(event.event, modes):
+                yield format_sse_event(data_str=event.data, event=event.event, id=str(event.seq))
+    except ShuttingDown:
+        yield CLOSING
+        raise
 
 
 def _wanted(name: str, modes: Collection[str]) -> bool:
