@@ -15,6 +15,7 @@ from langchain_core.runnables import RunnableConfig
 
 from app.compaction.failures import is_context_overflow, is_transient, retry_after_s
 from app.compaction.gate import Accepted, Refused, judge
+from app.compaction.plain import plain
 from app.compaction.prompt import TOO_LONG_TO_SUMMARISE, summary_prompt
 from app.compaction.reading import Portion, Position, Reader, Room
 from app.compaction.shorten import Count, tail
@@ -179,7 +180,7 @@ class Writer:
             return await self._invoke(prompt)
 
     async def _invoke(self, prompt: str) -> AIMessage:
-        reply = await self._model.ainvoke([HumanMessage(content=prompt)], config=SUMMARY_CALL)
+        reply = await self._model.ainvoke([HumanMessage(content=plain(prompt))], config=SUMMARY_CALL)
         if usage := reply.usage_metadata:
             self._usage["input_tokens"] += usage["input_tokens"]
             self._usage["output_tokens"] += usage["output_tokens"]

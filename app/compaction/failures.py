@@ -13,6 +13,8 @@ from typing import Any
 
 from langchain_core.exceptions import ContextOverflowError
 
+from app.compaction.plain import plain
+
 _TRANSIENT_STATUS = frozenset({408, 425, 429, *range(500, 600)}) - {501, 505}
 _TRANSIENT_NAMES = re.compile(
     r"Connect(?:ion)?(?:Error|Timeout)$|(?:Read|Write|Pool|Connect|API|Gateway)Timeout|(?:Read|Write|Close)Error$"
@@ -59,7 +61,7 @@ def retry_after_s(error: BaseException) -> float | None:
 
 def describe(error: BaseException) -> str:
     """Class name and first line of an error, shortened, without anything that looks like a secret."""
-    line = next(iter(str(error).strip().splitlines()), "")
+    line = next(iter(plain(str(error)).strip().splitlines()), "")
     text = _SECRET.sub("[…]", line)
     shown = text if len(text) <= _MAX_REASON else f"{text[:_MAX_REASON]}…"
     return f"{type(error).__name__}: {shown}" if shown else type(error).__name__

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from app.compaction.calls import SummaryTask
 from app.compaction.extractive import extractive_summary
 from app.compaction.failures import is_context_overflow
+from app.compaction.plain import plain
 from app.compaction.planning import Plan, plan
 from app.compaction.reading import Reader
 from app.compaction.summarize import CandidateHealth, Summary, summarize
@@ -113,7 +114,8 @@ class _Job:
 
     def outcome(self, summary: Summary) -> Compaction | Skipped:
         """The compaction with this summary, unless it gains too little (rule E4)."""
-        before, after = self.plan.tokens_before, self._tokens_after(summary)
+        text = plain(summary.text)
+        before, after = self.plan.tokens_before, self._tokens_after(text)
         parted = self.plan.partition
         least = 1 if self.kind == "overflow" else max(1.0, before * self.policy.min_gain_fraction)
         if before - after < least:
@@ -128,7 +130,7 @@ class _Job:
             removed=parted.removed,
             kept=parted.kept,
             dropped=parted.dropped,
-            summary=summary.text,
+            summary=text,
             tokens_before=before,
             tokens_after=after,
             coverage=summary.coverage,
@@ -139,10 +141,10 @@ class _Job:
             extractive=summary.extractive,
         )
 
-    def _tokens_after(self, summary: Summary) -> int:
+    def _tokens_after(self, summary: str) -> int:
         """The request with the summary in it, on the scale of ``tokens_before``."""
         durable = self.context.durable_next or self.context.durable
-        rest = replace(self.context, messages=self.plan.partition.kept, summary=summary.text, durable=durable)
+        rest = replace(self.context, messages=self.plan.partition.kept, summary=summary, durable=durable)
         return round(self.counter.estimate(rest).total * self.plan.scale)
 
 

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+from app.compaction.failures import describe
 from app.compaction.history import History
 from app.compaction.pipeline import Plan
 from app.compaction.protected import newest_user_message
 from app.compaction.tokens import TokenCounter
 from app.compaction.types import Compaction, Context, ModelAttempt, Skipped
-from app.errors import CompactionInvariantError, SummaryGenerationError
+from app.errors import SummaryGenerationError, ThreadkeepError
 from app.persistence.compactions import CompactionRecord
 from app.ports import CompactionJob
 
@@ -75,22 +76,23 @@ def skipped(job: CompactionJob, compaction_id: str, outcome: Skipped) -> Compact
 def failed(
     job: CompactionJob,
     compaction_id: str,
-    error: SummaryGenerationError | CompactionInvariantError,
+    error: Exception,
     plan: Plan | None,
 ) -> CompactionRecord:
     """``plan`` is what would have been done, None when not even that could be found out."""
+    known = error if isinstance(error, ThreadkeepError) else ThreadkeepError(describe(error))
     record = CompactionRecord(
         compaction_id=compaction_id,
         **_whose(job),
         status="failed",
-        reason=error.code,
-        error=error.detail,
+        reason=known.code,
+        error=known.detail,
         tokens_before=plan.tokens_before if plan else 0,
         preserved_message_count=len(job.context.messages),
         trigger=plan.trigger if plan else None,
         instructions=job.instructions,
     )
-    if isinstance(error, CompactionInvariantError):
+    if not isinstance(error, SummaryGenerationError):
         return record
     return replace(
         record,

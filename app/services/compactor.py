@@ -100,6 +100,9 @@ class ThreadCompactor:
         except (SummaryGenerationError, CompactionInvariantError) as error:
             log.warning("recovery of thread %s from an overflow failed: %s", job.thread_id, error)
             return None
+        except Exception:  # what the run is told of is the overflow
+            log.exception("recovery of thread %s from an overflow failed", job.thread_id)
+            return None
         return outcome if isinstance(outcome, Prepared) else None
 
     async def manual(self, job: CompactionJob) -> Prepared | Skipped:
@@ -140,15 +143,18 @@ class ThreadCompactor:
 
         try:
             outcome = await self._run_pipeline(job, on_start)
-        except (SummaryGenerationError, CompactionInvariantError) as error:
-            await self._note_failure(job, failed(job, compaction_id, error, begun[0] if begun else None))
-            raise
-        match outcome:
-            case Skipped():
-                await self._note_skip(job, compaction_id, outcome)
-                return outcome
-            case Compaction():
+            if isinstance(outcome, Compaction):
                 return await self._prepare(job, compaction_id, outcome)
+        except _BreakerOpen:
+            raise
+        except (
+            Exception
+        ) as error:  # whatever it is: who saw it begin is told of the end, and it counts (rule E3)
+            plan = begun[0] if begun else None
+            await self._note_failure(job, failed(job, compaction_id, error, plan))
+            raise
+        await self._note_skip(job, compaction_id, outcome)
+        return outcome
 
     async def _run_pipeline(self, job: CompactionJob, on_start: Any) -> Compaction | Skipped:
         policy = self._policy if job.keep is None else replace(self._policy, keep=job.keep)

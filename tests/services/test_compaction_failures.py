@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.support.answers import Fail
+from tests.support.answers import Fail, Reply
 from tests.support.rig import SMALL, Rig, rigged
 from tests.support.scenarios import OVERFLOW_SCENARIOS, SCENARIOS, Scenario
 from tests.support.threads import SUMMARY, Thread, new_thread, statuses, talk
@@ -145,6 +145,21 @@ async def test_a_strange_but_acceptable_summary_is_committed(rig: Rig, scenario:
         assert "<think>" not in summary
         assert (await thread.context())["tokens"]["summary"] <= 310
         assert len(rig.summary_calls()) == 1
+
+
+@pytest.mark.parametrize("broken", ["\0", "\ud83d"], ids=["NUL", "half a surrogate pair"])
+async def test_characters_that_nothing_can_store_are_left_out(rig: Rig, broken: str) -> None:
+    async with new_thread(rig.gateway, talk(12)) as thread:
+        rig.summarizer(Fail(401, {"error": {"message": f"Bad{broken} key."}}))
+        error = (await thread.compact()).json()["detail"]
+        assert "Bad" in error and broken not in error
+        rig.summarizer(Reply(f"The user plans {broken}a garden."))
+        assert statuses(await thread.run()) == ["started", "completed"]
+        summary = (await thread.values())["summary_text"]
+        assert summary.replace("?", "") == "The user plans a garden."
+        completed, failed = await thread.records()
+        assert (await thread.record(completed["compaction_id"]))["summary_text"] == summary
+        assert failed["error"] in error
 
 
 @pytest.mark.parametrize("scenario", VARIED, ids=str)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 
+import psycopg
 import pytest
 
 from app.errors import SummaryGenerationError
@@ -174,3 +175,19 @@ async def test_a_history_that_would_break_is_not_committed_but_recorded(database
     assert {(record.status, record.reason) for record in records} == {("failed", "compaction_invariant")}
     assert "used by two messages" in str(records[0].error)
     assert [event["status"] for event in bench.events] == ["failed", "failed"]
+
+
+async def test_what_nobody_expected_is_recorded_counted_and_stops_no_run(database: Database) -> None:
+    async with database.pool.connection() as conn:
+        await conn.execute("ALTER TABLE archived_messages RENAME TO elsewhere")
+    bench = Workbench(database)
+    thread_id = await bench.new_thread()
+    assert await bench.compactor.automatic(bench.job(thread_id, kind="auto")) is None
+    assert await bench.compactor.recover(bench.job(thread_id, kind="overflow")) is None
+    with pytest.raises(psycopg.Error):
+        await bench.compactor.manual(bench.job(thread_id))
+    assert [event["status"] for event in bench.events] == ["started", "failed"] * 3
+    records = await bench.records.page(thread_id, 10, None)
+    assert {(record.status, record.reason) for record in records} == {("failed", "internal_error")}
+    assert "UndefinedTable" in str(records[0].error)
+    assert (await bench.records.breaker(thread_id)).failures == 1
