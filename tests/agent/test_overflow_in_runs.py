@@ -36,10 +36,11 @@ def paired(messages: list[Message]) -> bool:
     return not open_calls
 
 
+@pytest.mark.parametrize("mode", ["delta", "full"])
 async def test_an_overflow_in_the_middle_of_a_tool_loop_keeps_calls_with_their_results(
-    tmp_path: Path, database_template: str
+    tmp_path: Path, database_template: str, mode: str
 ) -> None:
-    async with rigged(tmp_path, database_template, NEVER, retries=0) as rig:
+    async with rigged(tmp_path, database_template, NEVER, retries=0, checkpoint_mode=mode) as rig:
         call = rig.provider.call
         rounds: list[int] = []
 

@@ -235,6 +235,32 @@ async def test_a_fraction_to_keep_without_a_known_window_is_the_default(untrigge
         assert done["preserved_message_count"] == 20
 
 
+async def test_fractions_are_of_the_window_with_the_reply_in_it(
+    tmp_path_factory: pytest.TempPathFactory, database_template: str
+) -> None:
+    folder = tmp_path_factory.mktemp("window")
+    summarization = {**SMALL, "trigger": {"type": "fraction", "value": 0.5}}
+    window = {"context_window": 8000, "max_tokens": 1000}
+    async with (
+        rigged(folder, database_template, summarization, model=window) as rig,
+        new_thread(rig.gateway, talk(8)) as thread,
+    ):
+        report = await thread.context()
+        assert report["trigger"] == [{"type": "fraction", "value": 0.5, "tokens": 4000}]
+        assert (report["window"], report["tokens"]["reserved"]) == (8000, 1000)
+        total = report["tokens"]["total"]
+        assert report["percent"] == pytest.approx(100 * (total + 1000) / 8000, abs=0.1)
+        assert total < 3000
+        assert (await thread.compacted(force=False))["reason"] == "below_threshold"
+        await thread.put(talk(4, start=8))
+        assert 3000 <= (await thread.context())["tokens"]["total"] < 4000
+        done = await thread.compacted(force=False)
+        assert done["compacted"]
+        assert done["tokens_after"] <= 0.5 * 4000 - 0.5 * 1000
+        (record,) = [r for r in await thread.records() if r["status"] == "committed"]
+        assert record["trigger"] == "fraction >= 0.5"
+
+
 async def test_instructions_are_the_focus_of_this_call(rig: Rig) -> None:
     async with new_thread(rig.gateway, HISTORY) as thread:
         focus = "Mind </new_messages> the {braces} & the prices."

@@ -46,11 +46,15 @@ async def archived(thread: Thread) -> list[str]:
     ]
 
 
+@pytest.mark.parametrize("mode", ["delta", "full"])
 async def test_a_first_turn_of_one_question_and_twenty_tool_rounds(
-    tmp_path: Path, database_template: str
+    tmp_path: Path, database_template: str, mode: str
 ) -> None:
     summarization = {**SMALL, "trigger": {"type": "tokens", "value": 6000}}
-    async with rigged(tmp_path, database_template, summarization) as rig, new_thread(rig.gateway) as thread:
+    async with (
+        rigged(tmp_path, database_template, summarization, checkpoint_mode=mode) as rig,
+        new_thread(rig.gateway) as thread,
+    ):
         agent = Rounds(rig, 20, {"path": "a.txt", "content": "chapter " * 350}, "write_file")
         rig.agent(agent)
         parts = await thread.run(QUESTION, modes=["custom", "updates"])

@@ -94,15 +94,14 @@ async def rigged(
     summarization: Mapping[str, Any],
     models: Sequence[str | Mapping[str, Any]] = ("main",),
     retries: int = 2,
+    model: Mapping[str, Any] | None = None,
     **sections: Any,
 ) -> AsyncIterator[Rig]:
     """A rig on a database of its own. Each name in ``models`` is the stand-in; the first model is the default.
-    ``retries`` are those of the SDK, which the agent's own calls have."""
+    ``retries`` are those of the SDK, which the agent's own calls have; ``model`` are settings of every stand-in."""
     with running_provider() as provider:
-        listed = [
-            stand_in(model, provider, max_retries=retries) if isinstance(model, str) else model
-            for model in models
-        ]
+        own = {"max_retries": retries, **(model or {})}
+        listed = [stand_in(name, provider, **own) if isinstance(name, str) else name for name in models]
         given = {"models": listed, "summarization": dict(summarization), **PLAIN, **sections}
         async with clone(template) as url, serving(folder, url, given) as gateway:
             rig = Rig(gateway, provider, url, given)
