@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 import psycopg
+from langchain_core.tools import BaseTool
 from langgraph.store.postgres.aio import AsyncPostgresStore
 from prometheus_client import CollectorRegistry
 from psycopg_pool import PoolTimeout
 
 from app.agent.build import AgentGraphs
 from app.agent.dynamic import DynamicContext, Recall
+from app.agent.mcp import McpCatalog
 from app.agent.parts import AgentParts
 from app.agent.skills import SkillCapture, SkillCatalogue
 from app.agent.title import Titles
@@ -28,6 +30,7 @@ from app.agent.tools import (
     file_tools,
     todos_tool,
 )
+from app.agent.tools.task import TASK_TOOL
 from app.api.deps import Services
 from app.api.metering import HttpMetrics
 from app.chat_models.demo import DemoChatModel
@@ -177,6 +180,17 @@ class Assembly:
         return SkillCatalogue(self.settings.skills_dir, self.settings.skills.container_path)
 
     @cached_property
+    def tools(self) -> Sequence[BaseTool]:
+        mount = Mount(self.skills.container_path, self.skills.location, self._limits, self.skills.stamp)
+        return (*file_tools(self.workspaces, [mount]), todos_tool(), clarification_tool())
+
+    @cached_property
+    def mcp(self) -> McpCatalog:
+        reading = self.settings.summarization.skill_file_read_tool_names
+        reserved = {TASK_TOOL, *reading, *(tool.name for tool in self.tools)}
+        return McpCatalog(self.settings.mcp, self._environ, reserved)
+
+    @cached_property
     def graphs(self) -> AgentGraphs:
         return AgentGraphs(self.settings, self.models, self._parts, self.saver, DemoChatModel())
 
@@ -184,15 +198,15 @@ class Assembly:
     def _parts(self) -> AgentParts:
         settings, skills = self.settings, self.skills
         dynamic, title, output = settings.dynamic_context, settings.title, settings.tool_output
-        mount = Mount(skills.container_path, skills.location, self._limits, skills.stamp)
         return AgentParts(
             self.compactor,
-            (*file_tools(self.workspaces, [mount]), todos_tool(), clarification_tool()),
+            self.tools,
             dynamic_context=DynamicContext(self._now, dynamic.zone, self.memory.recall)
             if dynamic.enabled
             else None,
             titles=Titles(title, self.models) if title.enabled else None,
             tool_output=ToolOutput(output, self.workspaces) if output.enabled else None,
+            mcp=self.mcp if self.mcp.servers else None,
             skills=skills,
             capture=SkillCapture(skills.container_path, settings.summarization.skill_file_read_tool_names),
         )

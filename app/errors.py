@@ -152,6 +152,12 @@ class TurnLimitReached(ThreadkeepError):
     code = "turn_limit"
 
 
+class McpServerError(ThreadkeepError):
+    """An MCP server cannot be used now. The text says why, without secrets."""
+
+    code = "mcp_server_error"
+
+
 class WorkspaceError(ThreadkeepError):
     """A file operation is refused or failed. The text is for the model and says nothing of the host."""
 

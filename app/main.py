@@ -92,10 +92,12 @@ async def open_core(
         await core.queue.open()
         if core.memory.enabled:
             await core.memory.queue.open()
+        stack.push_async_callback(parts.mcp.close)
         stack.push_async_callback(_finish_work, core, background, settings.server.shutdown_grace_s)
         if work and core.memory.enabled:
             core.memory.queue.start(parts.extractor.extract)
         if work:
+            parts.mcp.warm_up()
             core.queue.start()
         parts.janitor.start()
         stack.push_async_callback(parts.janitor.stop)

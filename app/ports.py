@@ -88,7 +88,8 @@ class ActiveSkills(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
-    """What every request of an agent holds besides the conversation. ``model`` is the configured one, or None."""
+    """What every request of an agent holds besides the conversation. ``model`` is the configured one, or None; ``mcp``
+    names the MCP servers whose tools are among ``tools`` as soon as they are known."""
 
     name: str
     model: str | None = None
@@ -96,6 +97,7 @@ class AgentSpec:
     tools: Sequence[Any] = ()
     description: str = ""
     kind: AgentKind = "lead"
+    mcp: Sequence[str] = ()
     skills: ActiveSkills | None = None
 
 

@@ -15,7 +15,7 @@ from typing import Literal
 _REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
 _TEXT = "%(asctime)s %(levelname)-7s %(name)s%(request)s: %(message)s"
 # These repeat what our own log says, or say every statement and call.
-_QUIET = ("httpx", "httpcore", "psycopg.pool", "uvicorn.access", "procrastinate", "openai", "alembic")
+_QUIET = ("httpx", "httpcore", "psycopg.pool", "uvicorn.access", "procrastinate", "openai", "alembic", "mcp")
 
 
 _SECRETS = (

@@ -17,6 +17,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
+from app.agent.mcp import LiveTools
 from app.agent.middleware import chain
 from app.agent.middleware.turn_limit import TurnLimitMiddleware
 from app.agent.parts import AgentParts
@@ -133,14 +134,16 @@ class AgentGraphs:
 
     def _spec(self, agent: AgentSettings, model_name: str) -> AgentSpec:
         """``model_name`` is the model of the run: what its subagents use that have none of their own (rule E1)."""
-        team = self._teams[agent.name]
+        team, servers = self._teams[agent.name], self._servers_of(agent)
+        given = [task_tool(team, model_name)] if team.descriptions else []
         return AgentSpec(
             name=agent.name,
             model=agent.model,
             system=_system(agent.system_prompt, self._listings[agent.name]),
-            tools=(*self._tools_of(agent), *([task_tool(team, model_name)] if team.descriptions else [])),
+            tools=self._with_servers((*self._tools_of(agent), *given), servers),
             description=agent.description,
             skills=self._skills[agent.name],
+            mcp=servers,
         )
 
     def _team(self, agent: AgentSettings, types: Sequence[SubagentSettings]) -> Subagents:
@@ -160,18 +163,29 @@ class AgentGraphs:
         listing = skills.listing() if skills else ""
         key = (agent.name, model_name, kind.name, listing)
         if key not in self._built:
+            # Nobody talks to it who could answer.
+            own = [tool for tool in tools if tool.name != CLARIFICATION_TOOL]
+            servers = self._servers_of(agent) if kind.tools is None else ()
             spec = AgentSpec(
                 name=kind.name,
                 model=kind.model,
                 system=_system(kind.system_prompt, listing),
-                # Nobody talks to it who could answer.
-                tools=tuple(tool for tool in tools if tool.name != CLARIFICATION_TOOL),
+                tools=self._with_servers(own, servers),
                 description=kind.description,
                 kind="subagent",
+                mcp=servers,
             )
             limit = TurnLimitMiddleware(kind.max_turns)
             self._built[key] = self._create(spec, self._models.get(model_name), model_name, limit)
         return self._built[key]
+
+    def _servers_of(self, agent: AgentSettings) -> tuple[str, ...]:
+        known = self._parts.mcp.servers if self._parts.mcp else ()
+        return known if agent.mcp is None else tuple(name for name in known if name in agent.mcp)
+
+    def _with_servers(self, own: Sequence[BaseTool], servers: Sequence[str]) -> Sequence[BaseTool]:
+        catalog = self._parts.mcp
+        return LiveTools(own, partial(catalog.known, servers)) if catalog and servers else tuple(own)
 
     def _tools_of(self, agent: AgentSettings) -> list[BaseTool]:
         """All but ``task``, which is there when there is somebody to give a task to."""
@@ -200,7 +214,8 @@ class AgentGraphs:
     ) -> Graph:
         return create_agent(
             model,
-            list(spec.tools),
+            # Those of servers are added on each call.
+            list(spec.tools.own if isinstance(spec.tools, LiveTools) else spec.tools),
             system_prompt=spec.system,
             middleware=[*outermost, *chain(self._parts, spec, model_name)],
             state_schema=self._schema,

@@ -2,6 +2,7 @@
 
 from app.config.agents import AGENT_ALIASES, AgentSettings, GraphSettings
 from app.config.load import Overrides, load_settings, settings_from
+from app.config.mcp import McpServerSettings, McpSettings
 from app.config.models import DEMO_MODEL_NAME, ModelSettings
 from app.config.sections import (
     DatabaseSettings,
@@ -28,6 +29,8 @@ __all__ = [
     "DynamicContextSettings",
     "GraphSettings",
     "LoggingSettings",
+    "McpServerSettings",
+    "McpSettings",
     "MemorySettings",
     "ModelSettings",
     "Overrides",

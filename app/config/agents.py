@@ -56,7 +56,7 @@ class AgentSettings(Section):
     tools: Names | None = None
     skills: Names | None = None
     subagents: Names | None = None
-    mcp: Names = ()
+    mcp: Names | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ IGNORED_SECTIONS = frozenset({
     "acp_agents", "agent_storage", "agents_api", "auth", "authorization", "channel_connections",
     "channels", "checkpointer", "circuit_breaker", "config_version", "dedupe_storage", "extensions",
     "guardrails", "input_polish", "llm_call", "log_level", "loop_detection", "max_recursion_limit",
-    "mcp", "mcp_tasks", "read_before_write", "run_events", "run_ownership",
+    "mcp_tasks", "read_before_write", "run_events", "run_ownership",
     "safety_finish_reason", "sandbox", "scheduler", "skill_evolution", "skill_scan",
     "stream_bridge", "suggestions", "token_budget", "token_usage",
     "tool_groups", "tool_progress", "tool_search", "tools", "uploads",

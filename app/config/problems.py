@@ -25,7 +25,7 @@ _RULES = {
     "model_type": "must be a mapping",
     "model_attributes_type": "must be a mapping",
 }
-_SECRET_ENDINGS = ("key", "secret", "password", "token", "url", "args")
+_SECRET_ENDINGS = ("key", "secret", "password", "token", "url", "args", "env", "headers")
 _LONGEST_VALUE = 80
 
 

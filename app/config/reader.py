@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticCustomError
 
 from app.config.agents import DEFAULT_AGENT, AgentSettings, GraphSettings, graph_from
+from app.config.mcp import McpSettings
 from app.config.models import DEMO_MODEL_NAME, ModelSettings
 from app.config.problems import KeyPath, Problem, did_you_mean, problems_of, shown, unknown_key
 from app.config.sections import (
@@ -43,6 +44,7 @@ _SECTIONS = (
     "memory",
     "title",
     "tool_output",
+    "mcp",
     "skills",
     "runs",
     "workspace",
@@ -89,6 +91,7 @@ class SectionReader:
             memory=self._section("memory", MemorySettings),
             title=self._section("title", TitleSettings),
             tool_output=self._section("tool_output", ToolOutputSettings),
+            mcp=self._mcp(),
             skills=skills,
             runs=self._section("runs", RunSettings),
             workspace=self._section("workspace", WorkspaceSettings),
@@ -140,6 +143,15 @@ class SectionReader:
             for position, name in enumerate(wanted if isinstance(wanted, list) else []):
                 self._check_named(("agents", index, "subagents", position), name, known, "subagents.types")
         return subagents
+
+    def _mcp(self) -> McpSettings:
+        """The section, and no agent asking for a server that is not there."""
+        mcp = self._section("mcp", McpSettings)
+        for index, agent in enumerate(self._mappings("agents")):
+            wanted = agent.get("mcp")
+            for position, name in enumerate(wanted if isinstance(wanted, list) else []):
+                self._check_named(("agents", index, "mcp", position), name, list(mcp.servers), "mcp.servers")
+        return mcp
 
     def _graphs(self) -> tuple[GraphSettings, ...]:
         raw = self._document.get("graphs")

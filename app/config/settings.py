@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from app.config.agents import AGENT_ALIASES, DEFAULT_AGENT, AgentSettings, GraphSettings
+from app.config.mcp import McpSettings
 from app.config.models import ModelSettings
 from app.config.sections import (
     DatabaseSettings,
@@ -49,6 +50,7 @@ class Settings:
     memory: MemorySettings = field(default_factory=MemorySettings)
     title: TitleSettings = field(default_factory=TitleSettings)
     tool_output: ToolOutputSettings = field(default_factory=ToolOutputSettings)
+    mcp: McpSettings = field(default_factory=McpSettings)
     skills: SkillsSettings = field(default_factory=SkillsSettings)
     runs: RunSettings = field(default_factory=RunSettings)
     workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)

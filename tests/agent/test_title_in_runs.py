@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -103,9 +103,8 @@ async def test_a_title_that_fails_is_made_from_the_question_and_hardly_delays_th
 ) -> None:
     titling(rig, behaviour)
     async with new_thread(rig.gateway) as thread:
-        begun = monotonic()
-        await thread.run(QUESTION)
-        assert monotonic() - begun < 8
+        async with asyncio.timeout(20):
+            await thread.run(QUESTION)
         assert await title_of(thread) == FROM_QUESTION
         (run,) = await thread.client.runs.list(thread.id)
         assert run["status"] == "success"

@@ -11,6 +11,7 @@ from app.agent.middleware.clarification import ClarificationMiddleware
 from app.agent.middleware.delegations import DelegationsMiddleware
 from app.agent.middleware.durable_context import DurableContextMiddleware
 from app.agent.middleware.dynamic_context import DynamicContextMiddleware
+from app.agent.middleware.mcp import McpMiddleware
 from app.agent.middleware.overflow import OverflowMiddleware
 from app.agent.middleware.skill_activation import SkillActivationMiddleware
 from app.agent.middleware.summarization import SummarizationMiddleware
@@ -43,6 +44,7 @@ def chain(parts: AgentParts, agent: AgentSpec, model_name: str) -> list[AgentMid
         SummarizationMiddleware(parts.compactor, agent, model_name),
         TodosMiddleware(),
         *([ToolOutputMiddleware(parts.tool_output, parts.tools)] if parts.tool_output else []),
+        *([McpMiddleware(parts.mcp, agent.mcp)] if parts.mcp and agent.mcp else []),
         ValidRequestMiddleware(),
     ]
 
