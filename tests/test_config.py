@@ -302,3 +302,9 @@ def test_the_database_url_may_refer_to_a_variable() -> None:
 
     assert settings.database.url is not None
     assert settings.database.url.get_secret_value() == "postgresql://u@h/d"
+
+
+def test_graphs_are_said_not_to_be_hosted(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("graph = None")
+    settings = load_settings(write(tmp_path, "graphs:\n  mine: ./mine.py:graph\n"), {})
+    assert any("not hosted yet" in warning and "mine" in warning for warning in settings.warnings)

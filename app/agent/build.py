@@ -53,6 +53,8 @@ class AgentGraphs:
         savers: Callable[[], BaseCheckpointSaver[Any]],
         placeholder: BaseChatModel,
     ) -> None:
+        if not settings.agents:
+            raise ConfigError("agents: there must be one; the graphs of `graphs:` are not hosted yet")
         self._agents: Mapping[str, AgentSettings] = {agent.name: agent for agent in settings.agents}
         self._schema = STATE_SCHEMAS[settings.checkpoint_mode]
         self._models = models

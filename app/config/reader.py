@@ -97,7 +97,12 @@ class SectionReader:
             workspace=self._section("workspace", WorkspaceSettings),
             checkpoint_mode=self._checkpoint_mode(),
             logging=self._section("logging", LoggingSettings),
-            warnings=(*warnings, *summarization.warnings(), *skills.warnings(self._config_dir)),
+            warnings=(
+                *warnings,
+                *summarization.warnings(),
+                *skills.warnings(self._config_dir),
+                *_unhosted(graphs),
+            ),
         )
 
     def _section(self, key: str, schema: type[SectionType]) -> SectionType:
@@ -226,3 +231,8 @@ class SectionReader:
 
     def _refuse(self, path: KeyPath, value: Any, rule: str) -> None:
         self.problems.append(Problem(path, f"{shown(value, path)} is not allowed: it {rule}"))
+
+
+def _unhosted(graphs: Sequence[GraphSettings]) -> list[str]:
+    names = ", ".join(graph.name for graph in graphs)
+    return [f"graphs are checked but not hosted yet, only agents are: {names}"] if graphs else []

@@ -1,4 +1,4 @@
-"""What of a thread was read for facts about the person: nothing is read twice, so nothing that was deleted comes back."""
+"""Which messages memory has read, so that what was deleted does not come back when they are looked at again."""
 
 from alembic import op
 
