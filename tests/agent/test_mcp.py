@@ -19,7 +19,7 @@ from app.agent.mcp import LiveTools, McpCatalog
 from app.agent.mcp.catalog import PATIENCE_SECONDS
 from app.agent.mcp.names import tool_names
 from app.config import McpSettings
-from tests.support.mcp_servers import address, free_port, noted, served, stdio
+from tests.support.mcp_servers import address, free_port, is_running, noted, served, stdio
 
 SECRET = "s3cr3t-value-of-a-variable"
 RESERVED = ("read_file", "task", "ask_clarification")
@@ -50,14 +50,6 @@ async def until_listed(made: McpCatalog, count: int) -> None:
     async with asyncio.timeout(20):
         while len(await made.tools(made.servers)) < count:
             await asyncio.sleep(0.05)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 # Names

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.support.gateway import Gateway, serving
-from tests.support.mcp_servers import address, free_port, noted, served, stdio
+from tests.support.mcp_servers import address, free_port, is_running, noted, served, stdio
+from tests.support.service import config, running
 from tests.support.threads import Thread, new_thread
 
 MAX_CHARS = 2000
@@ -207,3 +208,27 @@ async def test_a_subagent_has_the_servers_of_its_agent_and_asks_no_questions(thr
     assert "ask_clarification: no tool of that name" in await delegated(
         '/tool ask_clarification {"question": "?"}'
     )
+
+
+@pytest.mark.parametrize("how", ["killed", "stopped"])
+async def test_a_gateway_that_ends_leaves_no_server_and_no_secret_behind(
+    tmp_path: Path, database_url: str, how: str
+) -> None:
+    log, secret = tmp_path / "log", "s3cr3t-value-of-a-variable"
+    down = {"url": "http://127.0.0.1:9/mcp?key=${MCP_KEY}", "headers": {"Authorization": "Bearer $MCP_KEY"}}
+    given = {"test": stdio(LOG=str(log), SECRET="$MCP_KEY"), "down": down}
+    sections = config(mcp={"servers": given}, logging={"level": "debug"})
+    environ = {"MCP_KEY": secret}
+    async with running(tmp_path, sections, environ=environ, database_url=database_url) as process:
+        async with new_thread(process) as thread:
+            assert secret in (await called(thread, "whoami"))["content"]
+        (start,) = [line for line in noted(log) if "started" in line]
+        if how == "killed":
+            process.kill()
+        else:
+            assert await process.stop() == 0
+        async with asyncio.timeout(20):
+            while is_running(start["pid"]):
+                await asyncio.sleep(0.02)
+    assert "MCP server down cannot be used now: it cannot be reached" in "".join(process.output)
+    assert secret not in "".join(process.output)

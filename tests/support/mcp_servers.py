@@ -63,3 +63,11 @@ async def _listens(port: int) -> bool:
 def noted(path: Path) -> list[dict[str, Any]]:
     """What a server wrote down."""
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

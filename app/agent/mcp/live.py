@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, overload
 
 from langchain_core.tools import BaseTool
@@ -17,6 +17,9 @@ class LiveTools(Sequence[Any]):
 
     def __len__(self) -> int:
         return len(self.own) + len(self._others())
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from (*self.own, *self._others())
 
     @overload
     def __getitem__(self, index: int) -> Any: ...

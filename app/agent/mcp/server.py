@@ -60,7 +60,7 @@ class McpServer:
                     session, server_name=self._name, tool_interceptors=[self._intercepted]
                 )
         except Exception as error:
-            raise McpServerError(f"{self._why(error)}{self._last_words()}") from error
+            raise McpServerError(f"it {self._why(error)}{self._last_words()}") from error
         return tools
 
     async def close(self) -> None:
