@@ -45,6 +45,7 @@ from app.persistence.events import EventHub, EventStore
 from app.persistence.memory import MemoryStore
 from app.persistence.memory_queue import MemoryQueue
 from app.persistence.queue import RunQueue, WorkerSettings
+from app.persistence.rollback import RollbackStore
 from app.persistence.runs import RunStore
 from app.persistence.threads import ThreadStore
 from app.services.background import Background
@@ -219,7 +220,14 @@ class Assembly:
 
     @cached_property
     def queue(self) -> RunQueue:
-        executor = RunExecutor(self.runs, self.events, self.threads, self.graphs, self.settings.runs)
+        executor = RunExecutor(
+            self.runs,
+            self.events,
+            self.threads,
+            self.graphs,
+            self.settings.runs,
+            RollbackStore(self._pool),
+        )
         feed = self.memory.feed
         execute = feed.after(executor.execute) if self.memory.enabled else executor.execute
         return RunQueue(self._pool, execute, self._worker_settings)

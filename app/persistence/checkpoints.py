@@ -20,6 +20,7 @@ from psycopg.rows import DictRow
 from psycopg_pool import AsyncConnectionPool
 
 from app.persistence.outage import through_outage
+from app.persistence.rollback import input_task
 from app.persistence.runs import RunLost
 
 T = TypeVar("T")
@@ -77,7 +78,20 @@ class ThreadSaver(AsyncPostgresSaver):
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         call = super().aput_writes
-        await self._patiently(config, lambda: call(config, writes, task_id, task_path))
+
+        async def write() -> None:
+            place = config["configurable"]
+            if task_id == input_task(place["checkpoint_id"]):
+                # LangGraph keeps the first writes of a task. A run that was cut off between this write and its first
+                # checkpoint would leave its input in the place of the next run's.
+                async with self._cursor(pipeline=True) as cursor:
+                    await cursor.execute(
+                        _FORGET_TASK,
+                        (place["thread_id"], place["checkpoint_ns"], place["checkpoint_id"], task_id),
+                    )
+            await call(config, writes, task_id, task_path)
+
+        await self._patiently(config, write)
 
     async def _tell(self, config: RunnableConfig, compaction_id: str, after: str) -> None:
         before = config["configurable"].get("checkpoint_id")
@@ -113,5 +127,9 @@ def _compactions(checkpoint: Checkpoint, new_versions: ChannelVersions) -> list[
     return [*marker.get("earlier", ()), marker["compaction_id"]] if marker else []
 
 
+_FORGET_TASK = """
+DELETE FROM checkpoint_writes
+WHERE thread_id = %s AND checkpoint_ns = %s AND checkpoint_id = %s AND task_id = %s
+"""
 # Nobody can take the run over before the write is done.
 _HOLD_RUN = "SELECT 1 FROM runs WHERE run_id = %s AND attempt = %s AND status = 'running' FOR SHARE"

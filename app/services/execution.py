@@ -19,6 +19,7 @@ from app.errors import Conflict, RunTimeout, ThreadkeepError
 from app.persistence.events import EventStore
 from app.persistence.outage import is_outage, through_outage
 from app.persistence.queue import HandBack
+from app.persistence.rollback import RollbackStore
 from app.persistence.runs import Run, RunLost, RunStatus, RunStore
 from app.persistence.threads import ThreadStore
 from app.ports import Graphs
@@ -47,6 +48,7 @@ class Ending:
 
     status: RunStatus
     error: Mapping[str, Any] | None = None
+    rollback: bool = False
 
 
 class RunExecutor:
@@ -59,12 +61,14 @@ class RunExecutor:
         threads: ThreadStore,
         graphs: Graphs,
         settings: RunSettings,
+        rollbacks: RollbackStore,
     ) -> None:
         self._runs = runs
         self._events = events
         self._threads = threads
         self._graphs = graphs
         self._settings = settings
+        self._rollbacks = rollbacks
 
     async def execute(self, run_id: str) -> None:
         """Execute a run to its end. Raises HandBack when this worker is told to stop before, and when the run has to
@@ -124,7 +128,9 @@ class RunExecutor:
         """A person cancelled the run, or this worker is draining: then the run goes back to the queue."""
         await self._hand_back(run, counts=False)
         now = await through_outage(lambda: self._runs.find(run.run_id))
-        return Ending("interrupted") if now and now.attempt == run.attempt and now.cancel_action else None
+        if now is None or now.attempt != run.attempt or not now.cancel_action:
+            return None
+        return Ending("interrupted", rollback=now.cancel_action == "rollback")
 
     async def _hand_back(self, run: Run, *, counts: bool) -> None:
         """Raises HandBack, unless the run was cancelled or is not this worker's any more."""
@@ -162,10 +168,20 @@ class RunExecutor:
         if ending is None:
             return
         used = dict(usage.usage_metadata) if usage else None
+        if ending.rollback:
+            await self._roll_back(run, ending)
+            return
         await through_outage(lambda: self._save_thread(run, ending))
         await through_outage(
             lambda: self._runs.finish(run.run_id, run.attempt, ending.status, ending.error, used)
         )
+
+    async def _roll_back(self, run: Run, ending: Ending) -> None:
+        """The thread is as before the run, and the run is gone; whoever follows it sees its stream end."""
+        undo = self._rollbacks.undo
+        if await through_outage(lambda: undo(run.thread_id, run.run_id, run.attempt)):
+            await through_outage(lambda: self._save_thread(run, ending))
+            await through_outage(lambda: self._rollbacks.remove(run.run_id, run.attempt))
 
     async def _save_thread(self, run: Run, ending: Ending) -> None:
         try:

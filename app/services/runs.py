@@ -51,7 +51,7 @@ class RunService:
                 raise ThreadBusy(f"Thread {thread_id} is busy; the run was rejected as its strategy says")
             run = await self._insert(admission, request, graph_name, model_name)
         if request.multitask_strategy in ("interrupt", "rollback"):
-            await self._interrupt(active)
+            await self._stop(active, request.multitask_strategy)
         return run
 
     async def _insert(
@@ -105,20 +105,22 @@ class RunService:
     async def cancel_all(self, thread_id: str) -> None:
         """Stop every active run of a thread and wait until none of them writes any more (it is about to be deleted)."""
         active = await self._runs.active(thread_id)
-        await self._interrupt(active)
+        await self._stop(active, "interrupt")
         for run in active:
             async for _ in self._streams.finished(run.run_id):
                 pass
 
-    async def _interrupt(self, runs: Sequence[Run]) -> None:
+    async def _stop(self, runs: Sequence[Run], action: CancelAction) -> None:
         # The newest first: else each would begin as soon as the one before it is gone.
         for run in reversed(runs):
-            await self._cancel(run, "interrupt")
+            await self._cancel(run, action)
 
     async def _cancel(self, run: Run, action: CancelAction) -> bool:
         """False when the run ended in the meantime."""
         while True:
             if await self._runs.cancel_pending(run.run_id):
+                if action == "rollback":
+                    await self._runs.delete(run.thread_id, run.run_id)
                 return True
             if running := await self._runs.request_cancel(run.run_id, action):
                 if running.job_id is not None:

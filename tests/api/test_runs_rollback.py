@@ -1,0 +1,140 @@
+"""Taking a run back: the thread is as if it had never been started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph_sdk.errors import NotFoundError
+
+from tests.support.gateway import Gateway, serving
+
+HELLO = {"messages": [{"role": "user", "content": "hello there"}]}
+VERY_SLOW = {"messages": [{"role": "user", "content": "/slow 400"}]}
+TOOL_THEN_SLOW = {
+    "messages": [
+        {"role": "user", "content": '/tool write_file {"path": "a", "content": "b"}\n/then /slow 400'}
+    ]
+}
+
+
+@pytest.fixture(params=["delta", "full"])
+async def gateway(request: pytest.FixtureRequest, tmp_path: Path, database_url: str) -> Any:
+    async with serving(tmp_path, database_url, {"checkpoint_mode": request.param}) as served:
+        yield served
+
+
+async def streaming(client: Any, thread_id: str, text: dict[str, Any]) -> str:
+    """A run that has begun to answer."""
+    run = await client.runs.create(thread_id, "agent", input=text, stream_mode="messages-tuple")
+    async for part in client.runs.join_stream(thread_id, run["run_id"]):
+        if part.event == "messages":
+            break
+    return str(run["run_id"])
+
+
+async def test_a_run_taken_back_leaves_neither_messages_nor_checkpoints_nor_itself(gateway: Gateway) -> None:
+    client = gateway.client()
+    thread_id = (await client.threads.create())["thread_id"]
+    await client.runs.wait(thread_id, "agent", input=HELLO)
+    before = await client.threads.get_state(thread_id)
+    history = [state["checkpoint"] for state in await client.threads.get_history(thread_id, limit=100)]
+    run_id = await streaming(client, thread_id, VERY_SLOW)
+    await client.runs.cancel(thread_id, run_id, wait=True, action="rollback")
+    after = await client.threads.get_state(thread_id)
+    assert (after["values"], after["next"], after["checkpoint"]) == (
+        before["values"],
+        before["next"],
+        before["checkpoint"],
+    )
+    assert [s["checkpoint"] for s in await client.threads.get_history(thread_id, limit=100)] == history
+    with pytest.raises(NotFoundError):
+        await client.runs.get(thread_id, run_id)
+    assert (await client.threads.get(thread_id))["status"] == "idle"
+
+
+async def test_what_is_said_after_a_run_was_taken_back_is_all_that_is_added(gateway: Gateway) -> None:
+    client = gateway.client()
+    thread_id = (await client.threads.create())["thread_id"]
+    await client.runs.wait(thread_id, "agent", input=HELLO)
+    run_id = await streaming(client, thread_id, VERY_SLOW)
+    await client.runs.cancel(thread_id, run_id, wait=True, action="rollback")
+    await client.runs.wait(thread_id, "agent", input={"messages": [{"role": "user", "content": "next"}]})
+    state = await client.threads.get_state(thread_id)
+    asked = [m["content"] for m in state["values"]["messages"] if m["type"] == "human"]
+    assert asked == ["hello there", "next"]
+    assert [m["type"] for m in state["values"]["messages"]] == ["human", "ai"] * 2
+
+
+async def test_the_first_run_of_a_thread_can_be_taken_back(gateway: Gateway) -> None:
+    client = gateway.client()
+    thread_id = (await client.threads.create())["thread_id"]
+    run_id = await streaming(client, thread_id, VERY_SLOW)
+    await client.runs.cancel(thread_id, run_id, wait=True, action="rollback")
+    assert (await client.threads.get_state(thread_id))["values"] == {}
+    values = await client.runs.wait(thread_id, "agent", input=HELLO)
+    assert [m["type"] for m in values["messages"]] == ["human", "ai"]
+
+
+async def test_a_run_with_strategy_rollback_takes_the_older_one_back(gateway: Gateway) -> None:
+    client = gateway.client()
+    thread_id = (await client.threads.create())["thread_id"]
+    await client.runs.wait(thread_id, "agent", input=HELLO)
+    older = await streaming(client, thread_id, VERY_SLOW)
+    waiting = await client.runs.create(thread_id, "agent", input=VERY_SLOW)
+    values = await client.runs.wait(
+        thread_id,
+        "agent",
+        input={"messages": [{"role": "user", "content": "instead"}]},
+        multitask_strategy="rollback",
+    )
+    assert [m["content"] for m in values["messages"] if m["type"] == "human"] == ["hello there", "instead"]
+    known = {run["run_id"] for run in await client.runs.list(thread_id, limit=10)}
+    assert known.isdisjoint({older, waiting["run_id"]})
+
+
+async def test_taking_back_an_answer_leaves_the_question_open(gateway: Gateway) -> None:
+    client = gateway.client()
+    thread_id = (await client.threads.create())["thread_id"]
+    question = '/tool ask_clarification {"question": "Which one?"}\n/then /slow 400'
+    asked = await client.runs.wait(
+        thread_id, "agent", input={"messages": [{"role": "user", "content": question}]}
+    )
+    assert asked["__interrupt__"]
+    run = await client.runs.create(
+        thread_id, "agent", command={"resume": "the left one"}, stream_mode="messages-tuple"
+    )
+    async for part in client.runs.join_stream(thread_id, run["run_id"]):
+        if part.event == "messages" and part.data[0]["type"] == "AIMessageChunk":
+            break
+    await client.runs.cancel(thread_id, run["run_id"], wait=True, action="rollback")
+    thread = await client.threads.get(thread_id)
+    assert thread["status"] == "interrupted"
+    assert "left" not in str((await client.threads.get_state(thread_id))["values"])
+    answered = await client.runs.wait(thread_id, "agent", command={"resume": "the right one"})
+    assert "the right one" in str(answered["messages"])
+
+
+async def test_taking_back_a_run_that_compacted_brings_back_what_was_compacted(
+    tmp_path: Path, database_url: str
+) -> None:
+    summarization = {"trigger": {"type": "messages", "value": 7}, "keep": {"type": "messages", "value": 2}}
+    long = " ".join(f"fact {n} is noted." for n in range(600))
+    async with serving(tmp_path, database_url, {"summarization": summarization}) as served:
+        client = served.client()
+        thread_id = (await client.threads.create())["thread_id"]
+        for number in range(3):
+            text = {"messages": [{"role": "user", "content": f"{number}: {long}"}]}
+            await client.runs.wait(thread_id, "agent", input=text)
+        before = (await client.threads.get_state(thread_id))["values"]
+        run_id = await streaming(client, thread_id, VERY_SLOW)
+        async with served.http() as http:
+            (record,) = (await http.get(f"/threads/{thread_id}/compactions")).json()["data"]
+            assert record["status"] == "committed"
+            await client.runs.cancel(thread_id, run_id, wait=True, action="rollback")
+            (record,) = (await http.get(f"/threads/{thread_id}/compactions")).json()["data"]
+            assert record["status"] == "rolled_back"
+            assert (await client.threads.get_state(thread_id))["values"] == before
+            compacted = (await http.post(f"/threads/{thread_id}/compact", json={})).json()
+            assert compacted["compacted"], compacted
