@@ -53,16 +53,20 @@ class RollbackStore:
 
 
 async def _base(conn: AsyncConnection[Any], thread_id: str, run_id: str) -> str | None:
-    cursor = await conn.execute(
-        """SELECT parent_checkpoint_id AS base FROM checkpoints
-           WHERE thread_id = %s AND checkpoint_ns = '' AND metadata->>'run_id' = %s
-           ORDER BY checkpoint_id LIMIT 1""",
-        (thread_id, run_id),
-    )
+    """The checkpoint that the run started from: the parent of its first one, or the newest while it has none. None when
+    it began the thread."""
+    cursor = await conn.execute(_BASE, {"thread": thread_id, "run": run_id})
     row = await cursor.fetchone()
     return row["base"] if row else None
 
 
+_BASE = """
+SELECT CASE WHEN metadata->>'run_id' = %(run)s THEN parent_checkpoint_id ELSE checkpoint_id END AS base
+FROM checkpoints WHERE thread_id = %(thread)s AND checkpoint_ns = ''
+ORDER BY (metadata->>'run_id' = %(run)s) DESC NULLS LAST,
+    CASE WHEN metadata->>'run_id' = %(run)s THEN checkpoint_id END, checkpoint_id DESC
+LIMIT 1
+"""
 _DELETE_WRITES = """
 DELETE FROM checkpoint_writes w USING checkpoints c
 WHERE c.thread_id = %(thread)s AND c.metadata->>'run_id' = %(run)s AND w.thread_id = c.thread_id

@@ -9,14 +9,10 @@ import pytest
 from langgraph_sdk.errors import NotFoundError
 
 from tests.support.gateway import Gateway, serving
+from tests.support.service import DEMO_MODEL
 
 HELLO = {"messages": [{"role": "user", "content": "hello there"}]}
 VERY_SLOW = {"messages": [{"role": "user", "content": "/slow 400"}]}
-TOOL_THEN_SLOW = {
-    "messages": [
-        {"role": "user", "content": '/tool write_file {"path": "a", "content": "b"}\n/then /slow 400'}
-    ]
-}
 
 
 @pytest.fixture(params=["delta", "full"])
@@ -94,26 +90,31 @@ async def test_a_run_with_strategy_rollback_takes_the_older_one_back(gateway: Ga
     assert known.isdisjoint({older, waiting["run_id"]})
 
 
-async def test_taking_back_an_answer_leaves_the_question_open(gateway: Gateway) -> None:
-    client = gateway.client()
-    thread_id = (await client.threads.create())["thread_id"]
-    question = '/tool ask_clarification {"question": "Which one?"}\n/then /slow 400'
-    asked = await client.runs.wait(
-        thread_id, "agent", input={"messages": [{"role": "user", "content": question}]}
-    )
-    assert asked["__interrupt__"]
-    run = await client.runs.create(
-        thread_id, "agent", command={"resume": "the left one"}, stream_mode="messages-tuple"
-    )
-    async for part in client.runs.join_stream(thread_id, run["run_id"]):
-        if part.event == "messages" and part.data[0]["type"] == "AIMessageChunk":
-            break
-    await client.runs.cancel(thread_id, run["run_id"], wait=True, action="rollback")
-    thread = await client.threads.get(thread_id)
-    assert thread["status"] == "interrupted"
-    assert "left" not in str((await client.threads.get_state(thread_id))["values"])
-    answered = await client.runs.wait(thread_id, "agent", command={"resume": "the right one"})
-    assert "the right one" in str(answered["messages"])
+@pytest.mark.parametrize("mode", ["delta", "full"])
+async def test_taking_back_an_answer_leaves_the_question_open(
+    tmp_path: Path, database_url: str, mode: str
+) -> None:
+    slow = {**DEMO_MODEL, "token_delay_s": 0.2}
+    async with serving(tmp_path, database_url, {"checkpoint_mode": mode, "models": [slow]}) as served:
+        client = served.client()
+        thread_id = (await client.threads.create())["thread_id"]
+        question = {
+            "messages": [{"role": "user", "content": '/tool ask_clarification {"question": "Which?"}'}]
+        }
+        asked = await client.runs.wait(thread_id, "agent", input=question)
+        assert asked["__interrupt__"]
+        run = await client.runs.create(
+            thread_id, "agent", command={"resume": "the left one"}, stream_mode=["values", "messages-tuple"]
+        )
+        async for part in client.runs.join_stream(thread_id, run["run_id"]):
+            if part.event == "messages" and part.data[0]["type"] == "AIMessageChunk":
+                break
+        await client.runs.cancel(thread_id, run["run_id"], wait=True, action="rollback")
+        assert (await client.threads.get(thread_id))["status"] == "interrupted"
+        assert "left" not in str((await client.threads.get_state(thread_id))["values"])
+        answered = await client.runs.wait(thread_id, "agent", command={"resume": "the right one"})
+        assert "the right one" in str(answered["messages"])
+        assert "the left one" not in str(answered["messages"])
 
 
 async def test_taking_back_a_run_that_compacted_brings_back_what_was_compacted(
