@@ -8,14 +8,14 @@ import asyncio
 import contextvars
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from langchain_core.tools import BaseTool
 
 from app.agent.mcp.names import tool_names
-from app.config import McpServerSettings, McpSettings
+from app.config import McpSettings
 from app.config.imports import import_attribute
 
 log = logging.getLogger(__name__)
@@ -34,9 +34,6 @@ class Server(Protocol):
     async def list_tools(self) -> Sequence[BaseTool]: ...
 
     async def close(self) -> None: ...
-
-
-Connect = Callable[[str, McpServerSettings, McpSettings, Mapping[str, str]], Server]
 
 
 @dataclass(slots=True)
@@ -62,17 +59,10 @@ class McpCatalog:
     Its methods are for one event loop.
     """
 
-    def __init__(
-        self,
-        settings: McpSettings,
-        environ: Mapping[str, str],
-        reserved: Collection[str],
-        connect: Connect | None = None,
-    ) -> None:
+    def __init__(self, settings: McpSettings, environ: Mapping[str, str], reserved: Collection[str]) -> None:
         self._settings = settings
         self._environ = environ
         self._reserved = frozenset(reserved)
-        self._connect = connect
         self._entries = {name: _Entry() for name in settings.enabled}
         self._named: dict[str, tuple[BaseTool, ...]] = {}
 
@@ -143,10 +133,10 @@ class McpCatalog:
             entry.attempt = None
 
     async def _server(self, name: str) -> Server:
-        connect: Connect = (
-            await asyncio.to_thread(import_attribute, _SERVER) if self._connect is None else self._connect
-        )
-        return connect(name, self._settings.servers[name], self._settings, self._environ)
+        """In a thread: what the protocol needs takes half a second to import."""
+        make = await asyncio.to_thread(import_attribute, _SERVER)
+        server: Server = make(name, self._settings.servers[name], self._settings, self._environ)
+        return server
 
     def _with_names(self) -> dict[str, tuple[BaseTool, ...]]:
         """All tools that are known, renamed where their own name is taken."""

@@ -26,8 +26,9 @@ from app.config.mcp import expand
 from app.errors import McpServerError
 from app.telemetry import redact
 
-# Of what is written into the configuration; the value of a variable always counts as one.
-_SHORTEST_SECRET = 8
+# Of a value as it is written into the configuration, and of a variable's: shorter ones are words of any text.
+_SHORTEST_WRITTEN_SECRET = 8
+_SHORTEST_SECRET = 4
 _MOST_CHARACTERS = 500
 
 
@@ -146,8 +147,9 @@ class McpServer:
     def _without_secrets(self, text: str) -> str:
         settings = self._settings
         given = (*settings.env.values(), *settings.headers.values())
-        secrets = {value for value in given if "$" not in value and len(value) >= _SHORTEST_SECRET}
-        secrets |= {value for name in settings.variables() if (value := self._environ.get(name))}
+        secrets = {value for value in given if "$" not in value and len(value) >= _SHORTEST_WRITTEN_SECRET}
+        variables = (self._environ.get(name, "") for name in settings.variables())
+        secrets |= {value for value in variables if len(value) >= _SHORTEST_SECRET}
         for secret in sorted(secrets, key=len, reverse=True):
             text = text.replace(secret, "***")
         return redact(" ".join(text.split()))[:_MOST_CHARACTERS]
