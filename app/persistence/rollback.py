@@ -8,7 +8,7 @@ from typing import Any
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
-from app.persistence.events import CHANNEL
+from app.persistence.events import CHANNEL, end_of
 
 _INPUT = "__input__"
 
@@ -49,7 +49,9 @@ class RollbackStore:
     async def remove(self, run_id: str, attempt: int) -> None:
         """Delete the run itself, with its events, and wake those who follow it."""
         async with self._pool.connection() as conn:
-            await conn.execute(_REMOVE, {"run": run_id, "attempt": attempt, "channel": CHANNEL})
+            await conn.execute(
+                _REMOVE, {"run": run_id, "attempt": attempt, "channel": CHANNEL, "end": end_of(run_id)}
+            )
 
 
 async def _base(conn: AsyncConnection[Any], thread_id: str, run_id: str) -> str | None:
@@ -89,5 +91,5 @@ WHERE w.thread_id = %(thread)s AND w.checkpoint_ns = '' AND w.checkpoint_id = %(
 _REMOVE = """
 WITH gone AS (
     DELETE FROM runs WHERE run_id = %(run)s AND attempt = %(attempt)s AND status = 'running' RETURNING run_id
-) SELECT pg_notify(%(channel)s, gone.run_id::text) FROM gone
+) SELECT pg_notify(%(channel)s, subject) FROM gone, unnest(ARRAY[gone.run_id::text, %(end)s]) AS subject
 """

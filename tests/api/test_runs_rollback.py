@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -139,3 +140,12 @@ async def test_taking_back_a_run_that_compacted_brings_back_what_was_compacted(
             assert (await client.threads.get_state(thread_id))["values"] == before
             compacted = (await http.post(f"/threads/{thread_id}/compact", json={})).json()
             assert compacted["compacted"], compacted
+
+
+async def test_who_waits_for_a_run_that_is_taken_back_is_told_at_once(gateway: Gateway) -> None:
+    client = gateway.client()
+    thread_id = (await client.threads.create())["thread_id"]
+    run_id = await streaming(client, thread_id, VERY_SLOW)
+    # Not by the next heartbeat, five seconds later.
+    async with asyncio.timeout(3):
+        await client.runs.cancel(thread_id, run_id, wait=True, action="rollback")
