@@ -84,6 +84,8 @@ async def _until_told(command: Coroutine[Any, Any, None]) -> int:
     try:
         await task
     except asyncio.CancelledError:
+        if not told:
+            raise
         return 128 + told[0]
     return 0
 

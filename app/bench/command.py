@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import logging
-import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +15,6 @@ from app.bench.suite import QUICK, THOROUGH, measure
 from app.config import Settings
 
 _SMALLEST, _LARGEST = 20, 20_000
-_TERMINATED = 128 + signal.SIGTERM
 
 
 def add_bench(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -41,22 +38,10 @@ def add_bench(commands: Any, common: argparse.ArgumentParser) -> None:
 async def bench(settings: Settings, arguments: argparse.Namespace) -> None:
     """Measure, print the tables, write the JSON. Raises DatabaseError and OSError.
 
-    SIGTERM ends it as Ctrl-C does: databases and folders of its own are removed first.
+    When it is cancelled, databases and folders of its own are removed first.
     """
     if arguments.json:
         arguments.json.open("a").close()  # rather now than after minutes
-    work = asyncio.ensure_future(_bench(settings, arguments))
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, work.cancel)
-    try:
-        await work
-    except asyncio.CancelledError:
-        current = asyncio.current_task()
-        if current is not None and current.cancelling():
-            raise
-        raise SystemExit(_TERMINATED) from None
-
-
-async def _bench(settings: Settings, arguments: argparse.Namespace) -> None:
     # What the service would say about its model and its compactions is not what is asked for here.
     logging.disable(logging.WARNING)
     scope = QUICK if arguments.quick else THOROUGH

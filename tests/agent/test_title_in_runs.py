@@ -110,7 +110,8 @@ async def test_a_title_that_fails_is_made_from_the_question_and_hardly_delays_th
         assert run["status"] == "success"
         await thread.run("once more")
         assert await title_of(thread) == FROM_QUESTION
-    assert len(title_calls(rig)) == 1
+    # One that would keep the run waiting is given up, on a busy machine before it was even sent.
+    assert len(title_calls(rig)) <= 1
 
 
 async def test_a_run_that_fails_leaves_no_title_and_the_next_one_makes_it(rig: Rig) -> None:

@@ -365,7 +365,7 @@ async def test_a_process_that_is_killed_while_it_reads_leaves_it_to_the_next(
     with running_provider() as provider:
         provider.when(lambda request: is_memory_call(request) and len(calls(provider)) == 1, Hang())
         provider.when(is_memory_call, Reply(ANNA))
-        settings = config(models=[stand_in("main", provider)], **ON)
+        settings = config(models=[stand_in("main", provider)], **{**ON, "title": {"enabled": False}})
         async with clone(database_template) as url:
             async with running(tmp_path, settings, database_url=url) as first, new_thread(first) as thread:
                 await thread.client.runs.wait(thread.id, "agent", input=question("hi"))
