@@ -14,15 +14,11 @@ from app.services.graph_events import STREAM_MODES
 from tests.support.answers import Behaviour, Fail, Hang, Reply, Request
 from tests.support.gateway import Gateway, serving
 from tests.support.rig import SMALL, Rig, rigged
-from tests.support.threads import Thread, new_thread
+from tests.support.threads import Thread, is_title_call, new_thread
 
 TITLE = "Forty beds and their seeds"
 QUESTION = "Please plan my garden with forty beds, and tell me which seeds to order for it by Monday"
 FROM_QUESTION = "Please plan my garden with forty beds, and tell me which…"
-
-
-def is_title_call(request: Request) -> bool:
-    return "<conversation_opening>" in request.text
 
 
 @pytest.fixture

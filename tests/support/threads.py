@@ -33,12 +33,18 @@ class Served(Protocol):
 
 
 def is_summary_call(request: Request) -> bool:
-    """The request asks for a summary; every other one is the agent's own call."""
+    """The request asks for a summary."""
     return "<new_messages>" in request.text
 
 
+def is_title_call(request: Request) -> bool:
+    """The request asks for a title."""
+    return "<conversation_opening>" in request.text
+
+
 def is_main_call(request: Request) -> bool:
-    return not is_summary_call(request)
+    """The request is the agent's own."""
+    return not is_summary_call(request) and not is_title_call(request)
 
 
 async def summaries_asked(provider: Provider, count: int) -> None:
