@@ -188,13 +188,18 @@ async def test_a_client_that_goes_away_does_not_stop_its_run(gateway: Gateway) -
 
 async def test_a_client_that_goes_away_stops_its_run_when_it_said_so(gateway: Gateway) -> None:
     thread_id = (await gateway.client().threads.create())["thread_id"]
-    body = {"assistant_id": "agent", "input": VERY_SLOW, "on_disconnect": "cancel", "stream_mode": ["values"]}
+    body = {
+        "assistant_id": "agent",
+        "input": VERY_SLOW,
+        "on_disconnect": "cancel",
+        "stream_mode": ["messages-tuple"],
+    }
     async with (
         gateway.http() as http,
         http.stream("POST", f"/threads/{thread_id}/runs/stream", json=body) as response,
     ):
         async for line in response.aiter_lines():
-            if line.startswith("event: values"):
+            if line.startswith("event: messages"):
                 break
     client = gateway.client()
     (run,) = await client.runs.list(thread_id)
