@@ -223,7 +223,7 @@ async def test_cancelling_a_running_run_keeps_its_checkpoints_and_frees_the_thre
 async def test_a_waiting_run_can_be_cancelled_before_it_begins(gateway: Gateway) -> None:
     client = gateway.client()
     thread_id = (await client.threads.create())["thread_id"]
-    first = await client.runs.create(thread_id, "agent", input=SLOW)
+    first = await client.runs.create(thread_id, "agent", input=SLOW, stream_mode="messages-tuple")
     second = await client.runs.create(thread_id, "agent", input=HELLO)
     await client.runs.cancel(thread_id, second["run_id"], wait=True)
     values = await client.runs.join(thread_id, first["run_id"])
@@ -259,7 +259,7 @@ async def test_enqueued_runs_are_executed_in_the_order_of_their_requests(gateway
 async def test_a_run_with_strategy_reject_is_refused_on_a_busy_thread(gateway: Gateway) -> None:
     client = gateway.client()
     thread_id = (await client.threads.create())["thread_id"]
-    run = await client.runs.create(thread_id, "agent", input=SLOW)
+    run = await client.runs.create(thread_id, "agent", input=SLOW, stream_mode="messages-tuple")
     with pytest.raises(ConflictError) as caught:
         await client.runs.create(thread_id, "agent", input=HELLO, multitask_strategy="reject")
     assert caught.value.response.json()["code"] == "thread_busy"
@@ -451,7 +451,7 @@ async def test_a_wrong_resume_point_is_refused(gateway: Gateway) -> None:
 async def test_a_finished_run_can_be_deleted_an_active_one_cannot(gateway: Gateway) -> None:
     client = gateway.client()
     thread_id = (await client.threads.create())["thread_id"]
-    run = await client.runs.create(thread_id, "agent", input=SLOW)
+    run = await client.runs.create(thread_id, "agent", input=SLOW, stream_mode="messages-tuple")
     with pytest.raises(ConflictError):
         await client.runs.delete(thread_id, run["run_id"])
     await client.runs.join(thread_id, run["run_id"])
