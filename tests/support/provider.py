@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from langchain_openai.chat_models._client_utils import _cached_async_httpx_client
 
 from tests.support.answers import (
     Answer,
@@ -183,6 +184,9 @@ class Provider:
 @contextmanager
 def running_provider() -> Iterator[Provider]:
     """A provider on a free port of 127.0.0.1 until the block ends; answers that still hang are cut off."""
+    # langchain-openai keeps its clients by address for the life of the process. A test that is given the port of an
+    # earlier one would get that one's connections, which belong to a loop that is closed.
+    _cached_async_httpx_client.cache_clear()
     provider, ready = Provider(), threading.Event()
     stop: list[Callable[[], None]] = []
 
