@@ -32,14 +32,23 @@ async def through_outage(call: Callable[[], Awaitable[T]], patience_s: float = P
     It must be safe to repeat: it may have been done although its answer was lost.
     """
     give_up_at = time.monotonic() + patience_s
+    cancellations = _cancellations()
     while True:
         try:
             return await call()
         except Exception as error:
             if not is_outage(error) or time.monotonic() >= give_up_at:
                 raise
+            if _cancellations() > cancellations:
+                # A driver that is cancelled in mid-query may report a broken connection instead.
+                raise asyncio.CancelledError from error
             log.warning("the database is away, trying again: %s", one_line(error))
         await asyncio.sleep(PAUSE_SECONDS)
+
+
+def _cancellations() -> int:
+    task = asyncio.current_task()
+    return task.cancelling() if task else 0
 
 
 def one_line(error: BaseException) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import Any
 
 from app.persistence.events import Event, EventStore
 from app.persistence.outage import through_outage
 from app.persistence.runs import RunLost
 from app.serialization import dumps
+from app.services.patience import undisturbed
 
 # The first event goes out at once, later ones in batches: a token a transaction would cost more than the token.
 BATCH_SECONDS = 0.02
@@ -37,11 +37,8 @@ class EventWriter:
         return self
 
     async def __aexit__(self, *_: Any) -> None:
-        if self._flusher:
-            self._flusher.cancel()
-            with suppress(asyncio.CancelledError, RunLost):
-                await self._flusher
-        await self.flush()
+        # Whoever is impatient: what was produced is written, and nothing is left running.
+        await undisturbed(self._close())
 
     async def put(self, name: str, data: Any) -> None:
         """Append an event. Raises RunLost when the run was taken over, and what the database raised, if anything."""
@@ -73,3 +70,11 @@ class EventWriter:
             await self._filled.wait()
             await self.flush()
             await asyncio.sleep(BATCH_SECONDS)
+
+    async def _close(self) -> None:
+        if self._flusher:
+            # Not in the midst of a write: a driver may turn that cancellation into something else.
+            async with self._lock:
+                self._flusher.cancel()
+            await asyncio.gather(self._flusher, return_exceptions=True)
+        await self.flush()

@@ -42,6 +42,20 @@ async def unless_cancelled(task: asyncio.Task[Any]) -> bool:
     return True
 
 
+async def unbroken(work: Coroutine[Any, Any, T]) -> T:
+    """Await ``work``; when the waiting task is cancelled, it goes on to its end unattended: a query that is cut short
+    costs its connection."""
+    task = asyncio.create_task(work)
+    task.add_done_callback(_see)
+    return await asyncio.shield(task)
+
+
+def _see(task: asyncio.Task[Any]) -> None:
+    # So that a failure nobody waits for any more is not reported as "never retrieved".
+    if not task.cancelled():
+        task.exception()
+
+
 def _use_up() -> None:
     current = asyncio.current_task()
     if current:

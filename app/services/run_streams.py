@@ -10,6 +10,7 @@ from app.errors import ShuttingDown
 from app.persistence.events import TERMINAL_EVENT, Event, EventHub, EventStore, end_of
 from app.persistence.outage import PATIENCE_SECONDS, PAUSE_SECONDS, is_outage, through_outage
 from app.persistence.runs import RunStore
+from app.services.patience import unbroken
 
 
 class RunStreams:
@@ -58,7 +59,7 @@ class RunStreams:
                 if over:
                     return
                 # Asked only when there is nothing new; then read once more, since ``end`` may just have come.
-                over = not await through_outage(lambda: self._runs.is_active(run_id))
+                over = not await self._is_active(run_id)
                 if not over and not await self._wait(news):
                     yield None
 
@@ -67,7 +68,7 @@ class RunStreams:
         async with self._hub.watch(end_of(run_id)) as news:
             while True:
                 news.clear()
-                if not await through_outage(lambda: self._runs.is_active(run_id)):
+                if not await self._is_active(run_id):
                     return
                 self._refuse_closing()
                 if not await self._wait(news):
@@ -76,7 +77,7 @@ class RunStreams:
     async def _read(self, run_id: str, after: int) -> list[Event] | None:
         """None while the database is away, for no longer than anybody executes runs without it."""
         try:
-            events = await self._events.read(run_id, after)
+            events = await unbroken(self._events.read(run_id, after))
         except Exception as error:
             if not is_outage(error) or self._away_for() > PATIENCE_SECONDS:
                 raise
@@ -84,6 +85,9 @@ class RunStreams:
             return None
         self._away_since = None
         return events
+
+    async def _is_active(self, run_id: str) -> bool:
+        return await unbroken(through_outage(lambda: self._runs.is_active(run_id)))
 
     def _away_for(self) -> float:
         if self._away_since is None:
