@@ -8,7 +8,7 @@ from fastapi import APIRouter
 
 from app.agent.build import assistant_id
 from app.api.deps import Injected, Services
-from app.api.responses import Json
+from app.api.responses import Json, chosen
 from app.api.schemas import AssistantCount, AssistantSearch
 from app.ports import AgentSpec
 
@@ -29,7 +29,7 @@ async def search_assistants(injected: Injected, body: AssistantSearch | None = N
     headers = {"X-Pagination-Total": str(len(found))}
     if body.offset + len(page) < len(found):
         headers["X-Pagination-Next"] = str(body.offset + len(page))
-    return Json([_selected(assistant, body.select) for assistant in page], headers=headers)
+    return Json([chosen(assistant, body.select, "body.select") for assistant in page], headers=headers)
 
 
 @router.post("/count")
@@ -66,7 +66,3 @@ def _assistant(agent: AgentSpec) -> dict[str, Any]:
         "created_at": _ALWAYS,
         "updated_at": _ALWAYS,
     }
-
-
-def _selected(assistant: dict[str, Any], select: list[str] | None) -> dict[str, Any]:
-    return {name: assistant[name] for name in select} if select else assistant

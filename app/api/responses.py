@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from app.errors import ShuttingDown
+from app.errors import InvalidInput, ShuttingDown
 from app.serialization import dumps
 
 
@@ -48,6 +48,16 @@ class WatchedStream(StreamingResponse):
         finally:
             if self._on_leave and not self._complete:
                 self._on_leave()
+
+
+def chosen(item: dict[str, Any], select: Sequence[str] | None, where: str) -> dict[str, Any]:
+    """The fields of ``item`` that ``select`` names, all without one. Raises InvalidInput for a field it has not."""
+    if not select:
+        return item
+    for name in select:
+        if name not in item:
+            raise InvalidInput(f"{where}: there is no field {name!r}; known: {', '.join(item)}")
+    return {name: item[name] for name in select}
 
 
 def no_content(status_code: int = 204) -> Response:

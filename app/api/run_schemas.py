@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from app.errors import BadRequest, InvalidInput
 from app.services.graph_events import STREAM_MODES
+from app.services.problems import validation_detail
 from app.services.run_request import RunRequest
 
 StreamMode = Literal[
@@ -59,14 +61,34 @@ class RunConfig(BaseModel):
     run_name: str | None = None
 
 
+class RunSend(BaseModel):
+    """A node to go to with an input of its own."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    node: str
+    input: Any = None
+
+
 class RunCommand(BaseModel):
     """``command`` of a run: answer an interrupt, update the state, go to a node."""
 
     model_config = ConfigDict(extra="forbid")
 
     resume: Any = None
-    update: dict[str, Any] | list[Any] | None = None
-    goto: Any = None
+    update: dict[str, Any] | list[tuple[str, Any]] | None = None
+    goto: str | RunSend | list[str | RunSend] | None = None
+
+
+class RunCheckpoint(BaseModel):
+    """``checkpoint`` of a run, or the same keys of ``config.configurable``: where it starts."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    thread_id: str | None = None
+    checkpoint_ns: str | None = None
+    checkpoint_id: str | None = None
+    checkpoint_map: dict[str, Any] | None = None
 
 
 class RunBody(BaseModel):
@@ -87,7 +109,7 @@ class RunBody(BaseModel):
     metadata: dict[str, Any] | None = None
     stream_mode: StreamModes = Field(default_factory=list)
     stream_subgraphs: bool | None = None
-    checkpoint: dict[str, Any] | None = None
+    checkpoint: RunCheckpoint | None = None
     checkpoint_id: str | None = None
     interrupt_before: Literal["*"] | list[str] | None = None
     interrupt_after: Literal["*"] | list[str] | None = None
@@ -108,7 +130,7 @@ class RunBody(BaseModel):
         """The run that the body asks for. Raises BadRequest and InvalidInput for what contradicts itself."""
         config = self.config or RunConfig()
         configurable = _configurable(config.configurable or {}, thread_id)
-        checkpoint = _checkpoint(configurable, self.checkpoint, self.checkpoint_id)
+        checkpoint = _checkpoint(configurable, self.checkpoint, self.checkpoint_id, thread_id)
         if configurable and self.context:
             raise BadRequest("config.configurable and context cannot both be given; use context")
         if self.command is not None and self.input is not None:
@@ -118,7 +140,7 @@ class RunBody(BaseModel):
         return RunRequest(
             assistant_id=self.assistant_id,
             input=self.input,
-            command=self.command.model_dump(exclude_unset=True) if self.command else None,
+            command=_command(self.command),
             config={**config.model_dump(exclude_none=True), "configurable": configurable},
             context=self.context,
             metadata={**(config.metadata or {}), **(self.metadata or {})},
@@ -146,24 +168,44 @@ def check_stream_modes(modes: list[str] | None) -> list[str]:
     return listed
 
 
+def _command(given: RunCommand | None) -> dict[str, Any] | None:
+    """What is not null of it; None when that is nothing. Raises InvalidInput when it would change nothing."""
+    command = given.model_dump(exclude_unset=True, exclude_none=True) if given else {}
+    if not command:
+        return None
+    if isinstance(pairs := command.get("update"), list):
+        command["update"] = dict(pairs)
+        if len(command["update"]) < len(pairs):
+            raise InvalidInput("body.command.update: names a key of the state twice")
+    if "resume" not in command and not command.get("update") and not command.get("goto"):
+        raise InvalidInput("body.command: must give resume, goto, or an update that is not empty")
+    return command
+
+
 def _configurable(given: dict[str, Any], thread_id: str) -> dict[str, Any]:
-    named = given.get("thread_id", thread_id)
-    if named != thread_id:
-        raise InvalidInput(
-            f"body.config.configurable.thread_id: {named!r} is not the thread of the path, {thread_id!r}"
-        )
+    _same_thread(given, thread_id, "body.config.configurable")
     internal = [key for key in given if key.startswith(_INTERNAL_PREFIX)]
     if internal:
         raise InvalidInput(f"body.config.configurable.{internal[0]}: names that start with __ are reserved")
     return {key: value for key, value in given.items() if key != "thread_id"}
 
 
+def _same_thread(given: Mapping[str, Any], thread_id: str, where: str) -> None:
+    named = given.get("thread_id")
+    if named is not None and named != thread_id:
+        raise InvalidInput(f"{where}.thread_id: {named!r} is not the thread of the path, {thread_id!r}")
+
+
 def _checkpoint(
-    configurable: dict[str, Any], checkpoint: dict[str, Any] | None, checkpoint_id: str | None
+    configurable: dict[str, Any], checkpoint: RunCheckpoint | None, checkpoint_id: str | None, thread_id: str
 ) -> dict[str, Any]:
     """Where the run starts: ``checkpoint``, ``checkpoint_id`` or the same keys of ``configurable``, taken out."""
-    chosen = {key: configurable.pop(key) for key in _CHECKPOINT_KEYS if key in configurable}
-    chosen |= {key: value for key, value in (checkpoint or {}).items() if key in _CHECKPOINT_KEYS}
-    if checkpoint_id:
-        chosen["checkpoint_id"] = checkpoint_id
-    return {key: value for key, value in chosen.items() if value is not None}
+    taken = {key: configurable.pop(key) for key in _CHECKPOINT_KEYS if key in configurable}
+    try:
+        chosen = RunCheckpoint(**taken).model_dump(exclude_none=True)
+    except ValidationError as error:
+        raise InvalidInput(validation_detail(error.errors(), "body.config.configurable")) from None
+    given = checkpoint.model_dump(exclude_none=True) if checkpoint else {}
+    _same_thread(given, thread_id, "body.checkpoint")
+    chosen |= {key: value for key, value in given.items() if key != "thread_id"}
+    return {**chosen, "checkpoint_id": checkpoint_id} if checkpoint_id else chosen

@@ -11,8 +11,9 @@ from fastapi.sse import EventSourceResponse
 from starlette.responses import StreamingResponse
 
 from app.api.deps import Injected, Owner, RunId, Services, ThreadId
-from app.api.responses import Json, WatchedStream, no_content
+from app.api.responses import Json, WatchedStream, chosen, no_content
 from app.api.run_schemas import RunBody, check_stream_modes
+from app.api.schemas import MAX_OFFSET
 from app.api.sse import frames
 from app.errors import InvalidInput, ThreadkeepError
 from app.persistence.runs import Run, RunStatus
@@ -59,14 +60,14 @@ async def list_runs(
     owner: Owner,
     injected: Injected,
     limit: Annotated[int, Query(ge=1, le=1000)] = 10,
-    offset: Annotated[int, Query(ge=0)] = 0,
+    offset: Annotated[int, Query(ge=0, le=MAX_OFFSET)] = 0,
     status: RunStatus | None = None,
     select: Annotated[list[str] | None, Query()] = None,
 ) -> Json:
     """Newest first. ``select`` names the fields to return."""
     await injected.threads.get(owner, thread_id)
     runs = [run_to_json(run) for run in await injected.runs.page(thread_id, limit, offset, status)]
-    return Json([_selected(run, select) for run in runs])
+    return Json([chosen(run, select, "query.select") for run in runs])
 
 
 @router.get("/{run_id}")
@@ -189,14 +190,3 @@ def _cursor(last_event_id: str | None) -> int:
     if last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) <= 18:
         return int(last_event_id)
     raise InvalidInput(f"header.last-event-id: must be the id of an event of this run, got {last_event_id!r}")
-
-
-def _selected(run: dict[str, Any], select: list[str] | None) -> dict[str, Any]:
-    if not select:
-        return run
-    unknown = [name for name in select if name not in run]
-    if unknown:
-        raise InvalidInput(
-            f"query.select: there is no field {unknown[0]!r} of a run; known: {', '.join(run)}"
-        )
-    return {name: run[name] for name in select}

@@ -11,7 +11,7 @@ from app.errors import InvalidInput, NotFound
 from app.ports import Graphs
 from app.serialization import checkpoint_to_json
 from app.services.run_request import RunRequest
-from app.services.sanitize import SUFFIXES, read_values, strip_flags
+from app.services.sanitize import SUFFIXES, read_values, refuse_wide_integers, strip_flags
 from app.services.state import HEAD, Graph, message_ids, refuse_unknown_channels
 
 
@@ -31,6 +31,7 @@ class RunInputs:
             return cleaned
         command = dict(request.command)
         if "resume" in command:
+            refuse_wide_integers(command["resume"], "command.resume")
             command["resume"] = strip_flags(command["resume"])
         if command.get("update") is not None:
             command["update"] = await self._values(graph, thread_id, command["update"], "command.update")
@@ -63,7 +64,10 @@ async def _checkpoint(graph: Graph, thread_id: str, request: RunRequest) -> Mapp
     second time. So a new question starts before that one.
     """
     checkpoint = request.checkpoint
-    if not checkpoint or checkpoint.get("checkpoint_ns"):
+    if not checkpoint:
+        return checkpoint
+    if checkpoint.get("checkpoint_ns"):
+        await _check_nested(graph, thread_id, checkpoint)
         return checkpoint
     found = await graph.aget_state(
         {"configurable": {"thread_id": thread_id, "checkpoint_ns": "", **checkpoint}}
@@ -77,9 +81,20 @@ async def _checkpoint(graph: Graph, thread_id: str, request: RunRequest) -> Mapp
     return {**checkpoint, "checkpoint_id": before["checkpoint_id"]}
 
 
+async def _check_nested(graph: Graph, thread_id: str, checkpoint: Mapping[str, Any]) -> None:
+    """A checkpoint of a nested graph. One that does not exist would silently begin a history of its own there."""
+    saver: Any = graph.checkpointer
+    if await saver.aget_tuple({"configurable": {"thread_id": thread_id, **checkpoint}}) is None:
+        raise NotFound(
+            f"Thread {thread_id} has no checkpoint {checkpoint.get('checkpoint_id', '')} "
+            f"in {checkpoint['checkpoint_ns']!r}"
+        )
+
+
 def _check_goto(graph: Graph, goto: Any) -> None:
+    nodes = [name for name in graph.nodes if not name.startswith("__")]
     for item in goto if isinstance(goto, list) else [goto]:
         node = item.get("node") if isinstance(item, dict) else item
-        if node is not None and node not in graph.nodes:
-            known = ", ".join(name for name in graph.nodes if not name.startswith("__"))
+        if node is not None and node not in nodes:
+            known = ", ".join(nodes)
             raise InvalidInput(f"command.goto: the graph has no node {node!r}; known: {known}")

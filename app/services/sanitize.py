@@ -33,9 +33,10 @@ def read_values(values: Mapping[str, Any], known_ids: Container[str], where: str
     """The channel values that a client may write: messages read and cleaned, flags taken off everything else.
 
     ``known_ids`` are the message ids the thread has already; ``where`` is the path of ``values``. Raises
-    InvalidInput for a control channel and for messages that are none.
+    InvalidInput for a control channel, for messages that are none and for numbers that no checkpoint can keep.
     """
     refuse_control_channels(values, where)
+    refuse_wide_integers(values, where)
     return {
         name: clean_messages(read_messages(value, f"{where}.{name}"), known_ids)
         if name == "messages"
@@ -49,6 +50,19 @@ def refuse_control_channels(values: Mapping[str, Any], where: str) -> None:
     for name in values:
         if name in CONTROL_CHANNELS:
             raise InvalidInput(f"{where}.{name}: only the service itself writes this channel")
+
+
+def refuse_wide_integers(value: Any, where: str) -> None:
+    """Raises InvalidInput, with the path, for an integer beyond 64 bits: a checkpoint cannot keep it."""
+    match value:
+        case int() if not -(2**63) <= value < 2**64:
+            raise InvalidInput(f"{where}: integers must fit into 64 bits")
+        case dict():
+            for name, item in value.items():
+                refuse_wide_integers(item, f"{where}.{name}")
+        case list():
+            for index, item in enumerate(value):
+                refuse_wide_integers(item, f"{where}[{index}]")
 
 
 def clean_messages(messages: Sequence[BaseMessage], known_ids: Container[str]) -> list[BaseMessage]:
