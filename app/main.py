@@ -83,7 +83,7 @@ async def open_core(
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(prepared_database(settings))
         parts = Assembly(settings, environ, database, now)
-        core, background = _core(parts), parts.background
+        core, background = _core(parts), parts.web.background
         # Building a model imports its package, which takes a second: not in the first request.
         with suppress(ModelError):
             await asyncio.to_thread(core.models.get, core.models.default)
@@ -92,15 +92,15 @@ async def open_core(
         await core.queue.open()
         if core.memory.enabled:
             await core.memory.queue.open()
-        stack.push_async_callback(parts.mcp.close)
+        stack.push_async_callback(parts.agents.mcp.close)
         stack.push_async_callback(_finish_work, core, background, settings.server.shutdown_grace_s)
         if work and core.memory.enabled:
-            core.memory.queue.start(parts.extractor.extract)
+            core.memory.queue.start(parts.agents.extractor.extract)
         if work:
-            parts.mcp.warm_up()
+            parts.agents.mcp.warm_up()
             core.queue.start()
-        parts.janitor.start()
-        stack.push_async_callback(parts.janitor.stop)
+        parts.runs.janitor.start()
+        stack.push_async_callback(parts.runs.janitor.stop)
         stack.callback(core.begin_stop)
         # Not awaited: it may have to wait until a run of a dead worker was taken up and ended.
         background.start(core.services.threads.finish_deletions())
@@ -110,13 +110,13 @@ async def open_core(
 def _core(parts: Assembly) -> Core:
     return Core(
         parts.settings,
-        parts.database,
-        parts.models,
-        parts.services,
-        parts.queue,
-        parts.memory,
-        parts.closing,
-        parts.hub,
+        parts.stores.database,
+        parts.agents.models,
+        parts.web.services,
+        parts.runs.queue,
+        parts.agents.memory,
+        parts.runs.closing,
+        parts.stores.hub,
     )
 
 

@@ -1,0 +1,26 @@
+"""The parts of a process, plugged together: stores → agents → runs → what is behind HTTP. Nothing runs yet."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry
+
+from app.assembly.agents import Agents, Clock, Memory
+from app.assembly.runs import Runs
+from app.assembly.stores import Stores
+from app.assembly.web import Web
+from app.config import Settings
+from app.persistence.database import Database
+
+__all__ = ["Assembly", "Clock", "Memory"]
+
+
+class Assembly:
+    """Each part is built once, when something needs it. ``now`` says which day agents are told."""
+
+    def __init__(self, settings: Settings, environ: dict[str, str], database: Database, now: Clock) -> None:
+        registry = CollectorRegistry()
+        self.settings = settings
+        self.stores = Stores(database)
+        self.agents = Agents(settings, environ, self.stores, registry, now)
+        self.runs = Runs(settings, self.stores, self.agents)
+        self.web = Web(settings, self.stores, self.agents, self.runs, registry)

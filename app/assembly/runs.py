@@ -1,0 +1,70 @@
+"""How runs are started, executed and followed."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cached_property
+
+from app.assembly.agents import Agents, worker_settings
+from app.assembly.stores import Stores
+from app.config import Settings
+from app.persistence.queue import RunQueue
+from app.services.execution import RunExecutor
+from app.services.janitor import Janitor
+from app.services.run_input import RunInputs
+from app.services.run_results import RunResults
+from app.services.run_streams import RunStreams
+from app.services.runs import RunService
+
+
+class Runs:
+    """The queue of runs and its readers. ``closing`` is set when this process ends its streams."""
+
+    def __init__(self, settings: Settings, stores: Stores, agents: Agents) -> None:
+        self._settings = settings
+        self._stores = stores
+        self._agents = agents
+        self.closing = asyncio.Event()
+
+    @cached_property
+    def streams(self) -> RunStreams:
+        return RunStreams(
+            self._stores.runs,
+            self._stores.events,
+            self._stores.hub,
+            self.closing,
+            self._settings.server.heartbeat_s,
+        )
+
+    @cached_property
+    def queue(self) -> RunQueue:
+        executor = RunExecutor(
+            self._stores.runs,
+            self._stores.events,
+            self._stores.threads,
+            self._agents.graphs,
+            self._settings.runs,
+            self._stores.rollbacks,
+        )
+        feed = self._agents.memory.feed
+        execute = feed.after(executor.execute) if self._agents.memory.enabled else executor.execute
+        return RunQueue(self._stores.pool, execute, worker_settings(self._settings))
+
+    @cached_property
+    def service(self) -> RunService:
+        return RunService(
+            self._stores.runs,
+            RunInputs(self._agents.graphs),
+            self.streams,
+            self.queue,
+            self._agents.graphs,
+            self._agents.models,
+        )
+
+    @cached_property
+    def janitor(self) -> Janitor:
+        return Janitor(self._stores.runs, self.queue, self._settings.runs.stalled_after_s / 2)
+
+    @cached_property
+    def results(self) -> RunResults:
+        return RunResults(self._stores.runs, self._agents.graphs)

@@ -1,0 +1,45 @@
+"""The tables, each behind its store."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from app.persistence.compactions import CompactionStore
+from app.persistence.database import Database
+from app.persistence.events import EventHub, EventStore
+from app.persistence.rollback import RollbackStore
+from app.persistence.runs import RunStore
+from app.persistence.threads import ThreadStore
+
+
+class Stores:
+    """What is kept, and what tells of it."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.pool: Any = database.pool
+
+    @cached_property
+    def threads(self) -> ThreadStore:
+        return ThreadStore(self.pool)
+
+    @cached_property
+    def runs(self) -> RunStore:
+        return RunStore(self.pool)
+
+    @cached_property
+    def events(self) -> EventStore:
+        return EventStore(self.pool)
+
+    @cached_property
+    def records(self) -> CompactionStore:
+        return CompactionStore(self.pool)
+
+    @cached_property
+    def hub(self) -> EventHub:
+        return EventHub(self.database.url)
+
+    @cached_property
+    def rollbacks(self) -> RollbackStore:
+        return RollbackStore(self.pool)

@@ -1,0 +1,104 @@
+"""The use cases that the routes call."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import psycopg
+from prometheus_client import CollectorRegistry
+from psycopg_pool import PoolTimeout
+
+from app.api.deps import Services
+from app.api.metering import HttpMetrics
+from app.assembly.agents import Agents
+from app.assembly.runs import Runs
+from app.assembly.stores import Stores
+from app.config import Settings
+from app.services.background import Background
+from app.services.compaction import CompactionService
+from app.services.context import ContextService
+from app.services.reservations import Reservations
+from app.services.state import StateService
+from app.services.threads import ThreadService
+
+
+class Web:
+    """What is behind HTTP. ``background`` is work that outlives the request that began it."""
+
+    def __init__(
+        self, settings: Settings, stores: Stores, agents: Agents, runs: Runs, registry: CollectorRegistry
+    ) -> None:
+        self._settings = settings
+        self._stores = stores
+        self._agents = agents
+        self._runs = runs
+        self._registry = registry
+        self.background = Background()
+
+    @cached_property
+    def reservations(self) -> Reservations:
+        return Reservations(self._stores.threads)
+
+    @cached_property
+    def thread_service(self) -> ThreadService:
+        return ThreadService(
+            self._stores.threads,
+            self._agents.workspaces,
+            self._runs.service.cancel_all,
+            self._delete_checkpoints,
+        )
+
+    async def _delete_checkpoints(self, thread_id: str) -> None:
+        await self._agents.saver().adelete_thread(thread_id)
+
+    @cached_property
+    def compactions(self) -> CompactionService:
+        return CompactionService(
+            self._settings.summarization,
+            self._stores.threads,
+            self._stores.runs,
+            self._stores.records,
+            self.reservations,
+            self._agents.graphs,
+            self._agents.models,
+            self._agents.compactor,
+            self.background,
+        )
+
+    @cached_property
+    def services(self) -> Services:
+        return Services(
+            threads=self.thread_service,
+            states=StateService(self._stores.threads, self._agents.graphs, self.reservations),
+            runs=self._runs.service,
+            streams=self._runs.streams,
+            results=self._runs.results,
+            compactions=self.compactions,
+            contexts=ContextService(
+                self._stores.threads,
+                self._stores.records,
+                self._agents.graphs,
+                self._agents.models,
+                self._agents.compactor,
+            ),
+            memory=self._agents.memory.service,
+            background=self.background,
+            graphs=self._agents.graphs,
+            models=self._agents.models,
+            skills=self._agents.skills,
+            registry=self._registry,
+            http_metrics=HttpMetrics(self._registry),
+            check_ready=self.check_ready,
+            strict_thread_ids=self._settings.server.strict_thread_ids,
+        )
+
+    async def check_ready(self) -> str | None:
+        """Why requests cannot be served now, or None."""
+        if self._runs.closing.is_set():
+            return "the service is shutting down"
+        try:
+            async with self._stores.pool.connection(timeout=2) as conn:
+                await conn.execute("SELECT 1 FROM threads LIMIT 1")
+        except (psycopg.Error, PoolTimeout) as error:
+            return f"the database does not answer ({type(error).__name__})"
+        return None

@@ -1,0 +1,12 @@
+"""Reserved for: assistants."""
+
+from alembic import op
+
+revision = "0010"
+down_revision = "0009"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.get_bind().exec_driver_sql("SELECT 1")
