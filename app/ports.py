@@ -136,7 +136,8 @@ class CompactionJob:
     """One request to compact a thread. ``model_name`` is the model the run executes with (rule E1); ``keep``
     replaces the configured one for this job; ``emit`` takes the progress events (rule F4), hooks get ``runtime``.
 
-    ``checkpoint_ns`` is empty for the thread's own conversation; a subagent's stands in a namespace of its own."""
+    ``checkpoint_ns`` is empty for the thread's own conversation; a subagent's stands in a namespace of its own.
+    ``previous_id`` is the compaction whose marker stands in the state."""
 
     thread_id: str
     run_id: str | None
@@ -151,6 +152,7 @@ class CompactionJob:
     runtime: Any = None
     agent_kind: AgentKind = "lead"
     checkpoint_ns: str = ""
+    previous_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from langgraph.config import get_config
 from langgraph.runtime import ExecutionInfo, Runtime
 
 from app.agent.context import context_of
+from app.agent.state import last_compaction_id
 from app.compaction.types import CompactionKind
 from app.ports import AgentSpec, CompactionJob, Compactor
 
@@ -39,6 +40,7 @@ def job_for(
         runtime=runtime,
         agent_kind=agent.kind,
         checkpoint_ns=_namespace(info),
+        previous_id=last_compaction_id(state),
     )
 
 

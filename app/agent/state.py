@@ -50,6 +50,12 @@ class DeltaState(FullState):
 STATE_SCHEMAS: Mapping[str, type[FullState]] = {"delta": DeltaState, "full": FullState}
 
 
+def last_compaction_id(state: Mapping[str, Any]) -> str | None:
+    """The compaction, undo or redo whose marker stands in the state; None for a thread that never had any."""
+    marker = state.get("compaction")
+    return marker["compaction_id"] if marker else None
+
+
 def compaction_update(
     compaction: Compaction,
     compaction_id: str,

@@ -126,6 +126,7 @@ class Agents:
             self._settings.summarization,
             self.models,
             self._stores.records,
+            self._stores.breakers,
             CompactionMetrics(self._registry),
             is_context_overflow,
             hooks=[self.memory.feed.before_summarization] if self.memory.enabled else (),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from app.persistence.breakers import BreakerStore
 from app.persistence.compactions import CompactionStore
 from app.persistence.database import Database
 from app.persistence.events import EventHub, EventStore
@@ -35,6 +36,10 @@ class Stores:
     @cached_property
     def records(self) -> CompactionStore:
         return CompactionStore(self.pool)
+
+    @cached_property
+    def breakers(self) -> BreakerStore:
+        return BreakerStore(self.pool)
 
     @cached_property
     def hub(self) -> EventHub:

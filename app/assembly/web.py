@@ -76,7 +76,7 @@ class Web:
             compactions=self.compactions,
             contexts=ContextService(
                 self._stores.threads,
-                self._stores.records,
+                self._stores.breakers,
                 self._agents.graphs,
                 self._agents.models,
                 self._agents.compactor,

@@ -20,7 +20,6 @@ from app.bench.rig import build_compactor, no_workspaces
 from app.bench.timing import Contest, Effort, cpu_ms, no_collection
 from app.config import SummarizationSettings
 from app.config.agents import DEFAULT_AGENT
-from app.persistence.compactions import CompactionStore
 from app.ports import AgentSpec
 
 Case = Literal["first", "growing", "reread"]
@@ -56,13 +55,13 @@ class _OurHook:
         settings = SummarizationSettings.model_validate(
             {"trigger": {"type": "tokens", "value": _NEVER}, "keep": {"type": "messages", "value": _KEEP}}
         )
-        store = CompactionStore(AsyncConnectionPool("", open=False))
+        unopened: AsyncConnectionPool[Any] = AsyncConnectionPool("", open=False)
         agent = AgentSpec(
             name=DEFAULT_AGENT.name,
             system=SystemMessage(DEFAULT_AGENT.system_prompt),
             tools=tuple(file_tools(no_workspaces())),
         )
-        compactor = build_compactor(settings, OneModel(BenchModel()), store)
+        compactor = build_compactor(settings, OneModel(BenchModel()), unopened)
         self._middleware = SummarizationMiddleware(compactor, agent, MODEL_NAME)
         self._runtime: Runtime[Any] = Runtime()
 

@@ -18,6 +18,7 @@ from app.agent.parts import AgentParts
 from app.agent.tools import Workspaces
 from app.chat_models.overflow import is_context_overflow
 from app.config import Settings, SummarizationSettings
+from app.persistence.breakers import BreakerStore
 from app.persistence.checkpoints import ThreadSaver
 from app.persistence.compactions import CompactionStore
 from app.persistence.runs import RunStore
@@ -43,10 +44,15 @@ class Rig:
 
 
 def build_compactor(
-    settings: SummarizationSettings, models: ChatModels, store: CompactionStore
+    settings: SummarizationSettings, models: ChatModels, pool: AsyncConnectionPool[Any]
 ) -> ThreadCompactor:
     return ThreadCompactor(
-        settings, models, store, CompactionMetrics(CollectorRegistry()), is_context_overflow
+        settings,
+        models,
+        CompactionStore(pool),
+        BreakerStore(pool),
+        CompactionMetrics(CollectorRegistry()),
+        is_context_overflow,
     )
 
 
@@ -58,7 +64,7 @@ def assemble(
     placeholder: BaseChatModel,
 ) -> Rig:
     threads, records = ThreadStore(pool), CompactionStore(pool)
-    compactor = build_compactor(settings.summarization, models, records)
+    compactor = build_compactor(settings.summarization, models, pool)
 
     def saver() -> ThreadSaver:
         return ThreadSaver(pool, compactor.committed)

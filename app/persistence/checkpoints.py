@@ -29,14 +29,14 @@ COMPACTION_CHANNEL = "compaction"
 # In the configuration of a run: which attempt at it calls. It becomes part of the checkpoints' metadata, too.
 ATTEMPT_KEY = "run_attempt"
 
-OnCompaction = Callable[[str, str | None, str], Awaitable[object]]
+OnCompaction = Callable[[str, str, str | None, str], Awaitable[object]]
 
 
 class ThreadSaver(AsyncPostgresSaver):
     """A saver for one run or one state access; make a new one each time, since a saver serialises its callers.
 
     When a checkpoint carries new compactions, their ids go into its metadata, and ``on_compaction`` is told of each
-    (compaction id, checkpoint before, checkpoint after) once the checkpoint is stored (rule F4).
+    (thread id, compaction id, checkpoint before, checkpoint after) once the checkpoint is stored (rule F4).
 
     What an executing run asks (its configuration names the attempt) is asked again through an outage, and is written
     only as long as the run is that attempt's: a worker that stood still until another one took its run over would
@@ -94,8 +94,9 @@ class ThreadSaver(AsyncPostgresSaver):
         await self._patiently(config, write)
 
     async def _tell(self, config: RunnableConfig, compaction_id: str, after: str) -> None:
-        before = config["configurable"].get("checkpoint_id")
-        await self._patiently(config, lambda: self._on_compaction(compaction_id, before, after))
+        place = config["configurable"]
+        thread_id, before = place["thread_id"], place.get("checkpoint_id")
+        await self._patiently(config, lambda: self._on_compaction(thread_id, compaction_id, before, after))
         self._told.add(compaction_id)
 
     async def _patiently(self, config: RunnableConfig, call: Callable[[], Awaitable[T]]) -> T:

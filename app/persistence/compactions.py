@@ -1,4 +1,4 @@
-"""Compaction records and the archive of what compactions removed.
+"""Compaction records: what was removed, what stood where, and how it ended.
 
 A commit has two halves that cannot share a transaction: the archive (ours) and the state write (the checkpointer's).
 The archive and the record go first, the record as ``committing``; the checkpointer reports the stored checkpoint and
@@ -8,7 +8,6 @@ later from the checkpoint metadata: nothing is lost and nothing counts twice (ru
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,9 +19,12 @@ from psycopg.types.json import Jsonb
 from psycopg_pool import AsyncConnectionPool
 
 from app.compaction.types import CompactionKind
-from app.serialization import dumps, dumps_jsonb
+from app.persistence.archive import archive
+from app.serialization import dumps_jsonb
 
 RecordStatus = Literal["committing", "committed", "draft", "skipped", "failed", "undone", "rolled_back"]
+RecordKind = CompactionKind | Literal["undo", "redo"]
+"""An undo takes a compaction back and a redo repeats it: they are recorded as compactions are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +32,14 @@ class CompactionRecord:
     """What one compaction did or why it did nothing (rule F4). Tokens count the whole request, duration is in ms.
 
     ``checkpoint_ns`` is empty for the thread's own conversation, else it names that of a subagent in the run.
+    ``previous_id`` is the record whose marker stood in the state before, whatever its kind; ``target_id`` is the
+    compaction that an undo takes back or a redo repeats.
     """
 
     compaction_id: str
     thread_id: str
     run_id: str | None
-    kind: CompactionKind
+    kind: RecordKind
     status: RecordStatus
     tokens_before: int = 0
     tokens_after: int | None = None
@@ -56,37 +60,45 @@ class CompactionRecord:
     checkpoint_after: str | None = None
     checkpoint_ns: str = ""
     agent_name: str | None = None
+    previous_id: str | None = None
+    target_id: str | None = None
     created_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Breaker:
-    """Failed automatic compactions in a row, and until when the next one waits (rule E3)."""
-
-    failures: int
-    waiting: bool
-    retry_at: datetime | None
-    last_error: str | None
-
-
 class CompactionStore:
-    """The ``compactions`` and ``archived_messages`` tables, and the breaker columns of ``threads``."""
+    """The table ``compactions``; what a compaction removes goes into the archive with its record."""
 
     def __init__(self, pool: AsyncConnectionPool[Any]) -> None:
         self._pool = pool
 
-    async def begin(self, record: CompactionRecord, removed: Sequence[BaseMessage]) -> None:
-        """Archive ``removed`` and write the record as ``committing``, in one transaction. Archiving a message again
-        (same id, same content) changes nothing."""
+    async def begin(
+        self, record: CompactionRecord, removed: Sequence[BaseMessage], seen_ids: Sequence[str | None]
+    ) -> None:
+        """Archive ``removed`` and write the record as ``committing``, in one transaction. ``seen_ids`` are those of
+        all messages in the state, in their order."""
         async with self._pool.connection() as conn, conn.transaction():
             await _insert(conn, record)
-            await _archive(conn, record, removed)
+            digests = await archive(
+                conn, record.thread_id, record.checkpoint_ns, record.compaction_id, record.run_id, removed
+            )
+            await conn.execute(
+                _NOTE_MESSAGES,
+                {
+                    "thread": record.thread_id,
+                    "id": record.compaction_id,
+                    "ids": [message.id for message in removed],
+                    "digests": digests,
+                    "seen": list(seen_ids),
+                },
+            )
 
-    async def committed(self, compaction_id: str, before: str | None, after: str) -> CompactionRecord | None:
+    async def committed(
+        self, thread_id: str, compaction_id: str, before: str | None, after: str
+    ) -> CompactionRecord | None:
         """The checkpoint ``after`` that holds the compaction is stored. None when that is known already."""
+        place = {"thread": thread_id, "id": compaction_id, "before": before, "after": after}
         async with self._pool.connection() as conn:
-            cursor = await conn.execute(_COMMITTED, {"id": compaction_id, "before": before, "after": after})
-            row = await cursor.fetchone()
+            row = await (await conn.execute(_COMMITTED, place)).fetchone()
             return _record(row) if row else None
 
     async def add(self, record: CompactionRecord) -> None:
@@ -94,13 +106,13 @@ class CompactionStore:
         async with self._pool.connection() as conn:
             await _insert(conn, record)
 
-    async def abandon(self, compaction_id: str, error: str) -> None:
+    async def abandon(self, thread_id: str, compaction_id: str, error: str) -> None:
         """The state write of a begun compaction failed; its archive rows stay, they do no harm."""
         async with self._pool.connection() as conn:
             await conn.execute(
                 """UPDATE compactions SET status = 'failed', reason = 'not_committed', error = %s
-                   WHERE compaction_id = %s AND status = 'committing'""",
-                (error, compaction_id),
+                   WHERE thread_id = %s AND compaction_id = %s AND status = 'committing'""",
+                (error, thread_id, compaction_id),
             )
 
     async def settle(self, thread_id: str) -> None:
@@ -117,7 +129,8 @@ class CompactionStore:
             cursor = await conn.execute(
                 f"""SELECT {_COLUMNS} FROM compactions
                     WHERE thread_id = %(thread)s AND checkpoint_ns = %(ns)s AND (%(before)s::uuid IS NULL OR
-                    position < (SELECT position FROM compactions WHERE compaction_id = %(before)s::uuid))
+                    position < (SELECT position FROM compactions
+                                WHERE thread_id = %(thread)s AND compaction_id = %(before)s::uuid))
                     ORDER BY position DESC LIMIT %(limit)s""",
                 {"thread": thread_id, "ns": checkpoint_ns, "before": before, "limit": limit},
             )
@@ -146,41 +159,6 @@ class CompactionStore:
             )
             return [row["message"] for row in await cursor.fetchall()]
 
-    async def breaker(self, thread_id: str) -> Breaker:
-        async with self._pool.connection() as conn:
-            cursor = await conn.execute(_BREAKER, (thread_id,))
-            row = await cursor.fetchone()
-            return Breaker(**row) if row else Breaker(0, False, None, None)
-
-    async def breaker_within(
-        self, thread_id: str, checkpoint_ns: str, threshold: int, pause_s: float, longest_s: float
-    ) -> Breaker:
-        """The breaker of a conversation inside a run: its own records are the count, the thread's is left alone."""
-        async with self._pool.connection() as conn:
-            cursor = await conn.execute(
-                _BREAKER_WITHIN,
-                {
-                    "t": thread_id,
-                    "ns": checkpoint_ns,
-                    "n": threshold,
-                    "pause": pause_s,
-                    "longest": longest_s,
-                },
-            )
-            row = await cursor.fetchone()
-            return Breaker(**row) if row else Breaker(0, False, None, None)
-
-    async def failed(
-        self, thread_id: str, error: str, threshold: int, pause_s: float, longest_s: float
-    ) -> None:
-        """Count a failed automatic compaction. From ``threshold`` in a row on, the next one waits ``pause_s``, doubled
-        with each further failure, at most ``longest_s`` seconds."""
-        async with self._pool.connection() as conn:
-            await conn.execute(
-                _FAILED,
-                {"t": thread_id, "e": error, "n": threshold, "pause": pause_s, "longest": longest_s},
-            )
-
 
 async def _insert(conn: AsyncConnection[Any], record: CompactionRecord) -> None:
     await conn.execute(
@@ -193,41 +171,9 @@ async def _insert(conn: AsyncConnection[Any], record: CompactionRecord) -> None:
     )
 
 
-async def _archive(
-    conn: AsyncConnection[Any], record: CompactionRecord, removed: Sequence[BaseMessage]
-) -> None:
-    cursor = await conn.execute(
-        """SELECT coalesce(max(position), -1) + 1 AS next FROM archived_messages
-           WHERE thread_id = %s AND checkpoint_ns = %s""",
-        (record.thread_id, record.checkpoint_ns),
-    )
-    row = await cursor.fetchone()
-    first = row["next"] if row else 0
-    texts = [dumps(message).decode() for message in removed]
-    await conn.execute(
-        _ARCHIVE,
-        {
-            "thread": record.thread_id,
-            "ns": record.checkpoint_ns,
-            "compaction": record.compaction_id,
-            "run": record.run_id,
-            "ids": [message.id for message in removed],
-            "digests": [hashlib.sha256(text.encode()).hexdigest() for text in texts],
-            "positions": [first + offset for offset in range(len(texts))],
-            "texts": texts,
-        },
-    )
-
-
 def _record(row: Mapping[str, Any]) -> CompactionRecord:
-    return CompactionRecord(
-        **{
-            **row,
-            "compaction_id": str(row["compaction_id"]),
-            "run_id": str(row["run_id"]) if row["run_id"] else None,
-            "usage": row["usage"] or {},
-        }
-    )
+    ids = {name: str(row[name]) if row[name] else None for name in _IDS}
+    return CompactionRecord(**{**row, **ids, "usage": row["usage"] or {}})
 
 
 _NAMES = tuple(
@@ -235,84 +181,57 @@ _NAMES = tuple(
     for name in CompactionRecord.__dataclass_fields__
     if name not in {"created_at", "usage", "models_tried"}
 )
+_IDS = ("compaction_id", "run_id", "previous_id", "target_id")
 _COLUMNS = ", ".join(CompactionRecord.__dataclass_fields__)
 _INSERT = (
     f"INSERT INTO compactions ({', '.join(_NAMES)}, usage, models_tried) "
     f"VALUES ({', '.join(f'%({name})s' for name in _NAMES)}, %(usage)s, %(models_tried)s)"
 )
 
-# What an earlier compaction archived and did not commit belongs to the one that does.
-_ARCHIVE = """
-WITH removed AS (
-    SELECT * FROM unnest(%(ids)s::text[], %(digests)s::text[], %(positions)s::bigint[], %(texts)s::text[])
-        AS m(id, digest, position, message)
-), noted AS (
-    UPDATE compactions SET removed_ids = %(ids)s::text[], removed_digests = %(digests)s::text[]
-    WHERE compaction_id = %(compaction)s
-)
-INSERT INTO archived_messages AS a
-    (thread_id, checkpoint_ns, message_id, digest, compaction_id, position, run_id, message)
-SELECT %(thread)s, %(ns)s, m.id, m.digest, %(compaction)s, m.position, %(run)s, m.message FROM removed m
-ON CONFLICT (thread_id, checkpoint_ns, message_id, digest) DO UPDATE
-    SET compaction_id = EXCLUDED.compaction_id, run_id = EXCLUDED.run_id
-    WHERE NOT EXISTS (
-        SELECT 1 FROM compactions c WHERE c.compaction_id = a.compaction_id AND c.status = 'committed')
+_NOTE_MESSAGES = """
+UPDATE compactions SET removed_ids = %(ids)s, removed_digests = %(digests)s, seen_ids = %(seen)s
+WHERE thread_id = %(thread)s AND compaction_id = %(id)s
 """
 
+# The breaker counts failures to compact; an undo is no success of that kind.
 _COMMITTED = f"""
 WITH record AS (
     UPDATE compactions SET status = 'committed', reason = NULL, error = NULL, checkpoint_before = %(before)s,
         checkpoint_after = %(after)s
-    WHERE compaction_id = %(id)s AND status IN ('committing', 'failed') RETURNING {_COLUMNS}
+    WHERE thread_id = %(thread)s AND compaction_id = %(id)s AND status IN ('committing', 'failed')
+    RETURNING {_COLUMNS}
+), target AS (
+    UPDATE compactions c SET status = CASE record.kind WHEN 'undo' THEN 'undone' ELSE 'committed' END
+    FROM record WHERE c.thread_id = record.thread_id AND c.compaction_id = record.target_id
 ), thread AS (
     UPDATE threads SET last_compaction_id = record.compaction_id, compaction_failures = 0,
         compaction_retry_at = NULL, compaction_last_error = NULL
     FROM record WHERE threads.thread_id = record.thread_id AND record.checkpoint_ns = ''
+      AND record.kind NOT IN ('undo', 'redo')
 )
 SELECT * FROM record
 """
 
 _SETTLE = """
-UPDATE compactions c SET
-    status = CASE WHEN k.checkpoint_id IS NULL THEN 'failed' ELSE 'committed' END,
-    reason = CASE WHEN k.checkpoint_id IS NULL THEN 'not_committed' END,
-    error = CASE WHEN k.checkpoint_id IS NULL THEN 'it ended before the commit' END,
-    checkpoint_before = k.parent_checkpoint_id, checkpoint_after = k.checkpoint_id
-FROM compactions o
-LEFT JOIN LATERAL (
-    SELECT checkpoint_id, parent_checkpoint_id FROM checkpoints
-    WHERE thread_id = o.thread_id AND metadata->'compaction_ids' ? o.compaction_id::text
-    ORDER BY checkpoint_id LIMIT 1) k ON true
-WHERE o.thread_id = %s AND o.status = 'committing' AND c.compaction_id = o.compaction_id
-  AND NOT EXISTS (SELECT 1 FROM threads t WHERE t.thread_id = o.thread_id AND t.reserved_until > now())
-  AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.thread_id = o.thread_id AND r.status IN ('pending', 'running'))
-"""
-
-_BREAKER = """
-SELECT compaction_failures AS failures, coalesce(compaction_retry_at > now(), false) AS waiting,
-       compaction_retry_at AS retry_at, compaction_last_error AS last_error
-FROM threads WHERE thread_id = %s
-"""
-
-_BREAKER_WITHIN = """
-WITH failures AS (
-    SELECT created_at, coalesce(error, reason) AS error, position,
-           make_interval(secs => least(%(longest)s, %(pause)s * 2 ^ (count(*) OVER () - %(n)s))) AS pause
-    FROM compactions
-    WHERE thread_id = %(t)s AND checkpoint_ns = %(ns)s AND kind = 'auto' AND status IN ('failed', 'skipped')
-      AND position > (SELECT coalesce(max(position), 0) FROM compactions
-                      WHERE thread_id = %(t)s AND checkpoint_ns = %(ns)s AND status = 'committed')
+WITH decided AS (
+    UPDATE compactions c SET
+        status = CASE WHEN k.checkpoint_id IS NULL THEN 'failed' ELSE 'committed' END,
+        reason = CASE WHEN k.checkpoint_id IS NULL THEN 'not_committed' END,
+        error = CASE WHEN k.checkpoint_id IS NULL THEN 'it ended before the commit' END,
+        checkpoint_before = k.parent_checkpoint_id, checkpoint_after = k.checkpoint_id
+    FROM compactions o
+    LEFT JOIN LATERAL (
+        SELECT checkpoint_id, parent_checkpoint_id FROM checkpoints
+        WHERE thread_id = o.thread_id AND metadata->'compaction_ids' ? o.compaction_id::text
+        ORDER BY checkpoint_id LIMIT 1) k ON true
+    WHERE o.thread_id = %s AND o.status = 'committing'
+      AND c.thread_id = o.thread_id AND c.compaction_id = o.compaction_id
+      AND NOT EXISTS (SELECT 1 FROM threads t WHERE t.thread_id = o.thread_id AND t.reserved_until > now())
+      AND NOT EXISTS (
+          SELECT 1 FROM runs r WHERE r.thread_id = o.thread_id AND r.status IN ('pending', 'running'))
+    RETURNING c.thread_id, c.kind, c.target_id, c.status
 )
-SELECT count(*) AS failures,
-       count(*) >= %(n)s AND max(created_at + pause) > now() AS waiting,
-       CASE WHEN count(*) >= %(n)s THEN max(created_at + pause) END AS retry_at,
-       (array_agg(error ORDER BY position DESC))[1] AS last_error
-FROM failures
-"""
-
-_FAILED = """
-UPDATE threads SET compaction_failures = compaction_failures + 1, compaction_last_error = %(e)s,
-    compaction_retry_at = CASE WHEN compaction_failures + 1 >= %(n)s THEN
-        now() + make_interval(secs => least(%(longest)s, %(pause)s * 2 ^ (compaction_failures + 1 - %(n)s))) END
-WHERE thread_id = %(t)s
+UPDATE compactions c SET status = CASE decided.kind WHEN 'undo' THEN 'undone' ELSE 'committed' END
+FROM decided
+WHERE decided.status = 'committed' AND c.thread_id = decided.thread_id AND c.compaction_id = decided.target_id
 """

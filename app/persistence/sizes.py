@@ -33,6 +33,7 @@ SELECT (SELECT coalesce(sum(pg_column_size(checkpoint) + pg_column_size(metadata
      + (SELECT coalesce(sum(pg_column_size(blob)), 0) FROM checkpoint_blobs WHERE thread_id = %(thread)s)
      + (SELECT coalesce(sum(pg_column_size(blob)), 0) FROM checkpoint_writes WHERE thread_id = %(thread)s)
        AS checkpoints,
-       (SELECT coalesce(sum(pg_column_size(message)), 0) FROM archived_messages WHERE thread_id = %(thread)s)
+       (SELECT coalesce(sum(pg_column_size(message) + coalesce(pg_column_size(original), 0)), 0)
+        FROM archived_messages WHERE thread_id = %(thread)s)
        AS archive
 """

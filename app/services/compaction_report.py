@@ -109,6 +109,7 @@ def _whose(job: CompactionJob) -> dict[str, Any]:
         "agent_name": job.agent_name,
         "checkpoint_ns": job.checkpoint_ns,
         "kind": job.kind,
+        "previous_id": job.previous_id,
     }
 
 

@@ -15,7 +15,8 @@ from app.compaction.tokens import TokenCounter, counter_for
 from app.compaction.types import Candidate, Compaction, CompactionPolicy, Skipped
 from app.config import SummarizationSettings
 from app.errors import CompactionInvariantError, ModelError, SummaryGenerationError
-from app.persistence.compactions import Breaker, CompactionRecord, CompactionStore
+from app.persistence.breakers import Breaker, BreakerStore
+from app.persistence.compactions import CompactionRecord, CompactionStore
 from app.ports import ChatModels, CompactionJob, Prepared, SummarizationEvent, SummarizationHook
 from app.services.compaction_metrics import CompactionMetrics
 from app.services.compaction_report import announce, committing, failed, figures, skipped, what_fills
@@ -40,6 +41,7 @@ class ThreadCompactor:
         settings: SummarizationSettings,
         models: ChatModels,
         store: CompactionStore,
+        breakers: BreakerStore,
         metrics: CompactionMetrics,
         is_overflow: Callable[[BaseException], bool],
         hooks: Sequence[SummarizationHook] = (),
@@ -48,6 +50,7 @@ class ThreadCompactor:
         self._policy = settings.policy
         self._models = models
         self._store = store
+        self._breakers = breakers
         self._metrics = metrics
         self.is_overflow = is_overflow
         self._hooks = tuple(hooks)
@@ -118,11 +121,11 @@ class ThreadCompactor:
         # Announced before it is stored: a stream loses what is said right before a step fails, as this one will.
         announce(job, "failed", prepared.compaction_id, figures(record))
         self._metrics.observe(record, "failed")
-        await self._store.abandon(prepared.compaction_id, error)
+        await self._store.abandon(job.thread_id, prepared.compaction_id, error)
 
-    async def committed(self, compaction_id: str, before: str | None, after: str) -> None:
+    async def committed(self, thread_id: str, compaction_id: str, before: str | None, after: str) -> None:
         """The checkpointer stored the compaction: only now has it happened."""
-        record = await self._store.committed(compaction_id, before, after)
+        record = await self._store.committed(thread_id, compaction_id, before, after)
         if record:
             self._metrics.observe(record, "committed")
 
@@ -182,7 +185,8 @@ class ThreadCompactor:
     async def _prepare(self, job: CompactionJob, compaction_id: str, compaction: Compaction) -> Prepared:
         await self._run_hooks(job, compaction_id, compaction)
         record = committing(job, compaction_id, compaction)
-        await self._store.begin(record, (*compaction.removed, *compaction.dropped))
+        seen_ids = [message.id for message in job.context.messages]
+        await self._store.begin(record, (*compaction.removed, *compaction.dropped), seen_ids)
         return Prepared(compaction_id, compaction)
 
     async def _run_hooks(self, job: CompactionJob, compaction_id: str, compaction: Compaction) -> None:
@@ -228,7 +232,7 @@ class ThreadCompactor:
         """On the thread. A subagent's failures are counted from its records, and are not the thread's."""
         if job.checkpoint_ns:
             return
-        await self._store.failed(
+        await self._breakers.failed(
             job.thread_id, error, BREAKER_THRESHOLD, BREAKER_PAUSE_SECONDS, BREAKER_LONGEST_SECONDS
         )
 
@@ -239,8 +243,8 @@ class ThreadCompactor:
 
     async def _breaker(self, job: CompactionJob) -> Breaker:
         if not job.checkpoint_ns:
-            return await self._store.breaker(job.thread_id)
-        return await self._store.breaker_within(
+            return await self._breakers.of_thread(job.thread_id)
+        return await self._breakers.within(
             job.thread_id,
             job.checkpoint_ns,
             BREAKER_THRESHOLD,

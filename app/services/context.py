@@ -9,7 +9,7 @@ from app.agent.context import context_of
 from app.compaction.trigger import message_count, next_trigger_tokens, resolve
 from app.compaction.types import Context, TokenBreakdown
 from app.errors import NotFound
-from app.persistence.compactions import CompactionStore
+from app.persistence.breakers import BreakerStore
 from app.persistence.threads import ThreadStore
 from app.ports import ChatModels, Graphs
 from app.services.compactor import ThreadCompactor
@@ -21,13 +21,13 @@ class ContextService:
     def __init__(
         self,
         threads: ThreadStore,
-        records: CompactionStore,
+        breakers: BreakerStore,
         graphs: Graphs,
         models: ChatModels,
         compactor: ThreadCompactor,
     ) -> None:
         self._threads = threads
-        self._records = records
+        self._breakers = breakers
         self._graphs = graphs
         self._models = models
         self._compactor = compactor
@@ -72,7 +72,7 @@ class ContextService:
         }
 
     async def _history(self, thread_id: str, marker: Any) -> dict[str, Any]:
-        breaker = await self._records.breaker(thread_id)
+        breaker = await self._breakers.of_thread(thread_id)
         return {
             "last_compaction_id": marker["compaction_id"] if marker else None,
             "breaker": {

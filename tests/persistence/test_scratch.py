@@ -86,7 +86,7 @@ async def test_the_size_of_a_thread_is_its_own_and_grows_with_what_is_archived(d
     for thread_id in ("one", "other"):
         await threads.create(thread_id, "", {})
     record = CompactionRecord(str(uuid4()), "one", None, "manual", "committing")
-    await records.begin(record, [HumanMessage("text " * 100, id="m1")])
+    await records.begin(record, [HumanMessage("text " * 100, id="m1")], ["m1"])
     mine, others = await stored_bytes(database.pool, "one"), await stored_bytes(database.pool, "other")
     assert mine.archive > 50
     assert (mine.checkpoints, others.checkpoints, others.archive) == (0, 0, 0)

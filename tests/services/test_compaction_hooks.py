@@ -119,12 +119,13 @@ def figure(bench: Workbench, name: str, **labels: str) -> float:
 
 async def test_metrics_count_a_compaction_when_it_is_committed_and_not_before(database: Database) -> None:
     bench = Workbench(database)
-    prepared = await bench.compactor.manual(bench.job(await bench.new_thread()))
+    thread_id = await bench.new_thread()
+    prepared = await bench.compactor.manual(bench.job(thread_id))
     assert isinstance(prepared, Prepared)
     committed = {"kind": "manual", "outcome": "committed", "reason": ""}
     assert figure(bench, "s_total", **committed) == 0
     for _ in range(2):
-        await bench.compactor.committed(prepared.compaction_id, None, "c1")
+        await bench.compactor.committed(thread_id, prepared.compaction_id, None, "c1")
     assert figure(bench, "s_total", **committed) == 1
     assert figure(bench, "_tokens_before_sum") == prepared.compaction.tokens_before
     assert figure(bench, "_tokens_after_sum") == prepared.compaction.tokens_after
@@ -157,9 +158,10 @@ async def test_a_summary_of_the_second_model_counts_as_a_fallback(database: Data
         ScriptedModel.saying("", GOOD_SUMMARY),
         KEEP_TWO.model_copy(update={"model_name": "first"}),
     )
-    prepared = await bench.compactor.manual(bench.job(await bench.new_thread()))
+    thread_id = await bench.new_thread()
+    prepared = await bench.compactor.manual(bench.job(thread_id))
     assert isinstance(prepared, Prepared)
-    await bench.compactor.committed(prepared.compaction_id, None, "c1")
+    await bench.compactor.committed(thread_id, prepared.compaction_id, None, "c1")
     assert figure(bench, "_fallbacks_total", kind="manual") == 1
 
 
@@ -190,4 +192,4 @@ async def test_what_nobody_expected_is_recorded_counted_and_stops_no_run(databas
     records = await bench.records.page(thread_id, 10, None)
     assert {(record.status, record.reason) for record in records} == {("failed", "internal_error")}
     assert "UndefinedTable" in str(records[0].error)
-    assert (await bench.records.breaker(thread_id)).failures == 1
+    assert (await bench.breakers.of_thread(thread_id)).failures == 1

@@ -16,7 +16,7 @@ INSIDE = "tools:6d3d2d4e-0000-4000-8000-000000000001"
 async def committed(bench: Workbench, job: CompactionJob) -> Prepared:
     prepared = await bench.compactor.manual(job)
     assert not isinstance(prepared, Skipped)
-    await bench.compactor.committed(prepared.compaction_id, None, "checkpoint")
+    await bench.compactor.committed(job.thread_id, prepared.compaction_id, None, "checkpoint")
     return prepared
 
 
@@ -83,11 +83,11 @@ async def test_failures_inside_wait_for_themselves_and_for_nobody_else(database:
     for _ in range(5):
         assert await bench.compactor.automatic(inside) is None
     assert [event["status"] for event in bench.events] == ["started", "failed"] * 3
-    breaker = await bench.records.breaker_within(thread_id, INSIDE, 3, 30.0, 1800.0)
+    breaker = await bench.breakers.within(thread_id, INSIDE, 3, 30.0, 1800.0)
     assert (breaker.failures, breaker.waiting) == (3, True)
     assert breaker.retry_at and breaker.last_error
-    assert (await bench.records.breaker(thread_id)).failures == 0
-    other = await bench.records.breaker_within(thread_id, "tools:other", 3, 30.0, 1800.0)
+    assert (await bench.breakers.of_thread(thread_id)).failures == 0
+    other = await bench.breakers.within(thread_id, "tools:other", 3, 30.0, 1800.0)
     assert (other.failures, other.waiting, other.retry_at) == (0, False, None)
 
 
@@ -101,5 +101,5 @@ async def test_a_success_inside_ends_the_waiting_inside_and_not_that_of_the_thre
             await bench.compactor.automatic(bench.job(thread_id, checkpoint_ns=namespace, kind="auto"))
     working = Workbench(database)
     await committed(working, working.job(thread_id, checkpoint_ns=INSIDE))
-    assert (await bench.records.breaker_within(thread_id, INSIDE, 3, 30.0, 1800.0)).failures == 0
-    assert (await bench.records.breaker(thread_id)).failures == 3
+    assert (await bench.breakers.within(thread_id, INSIDE, 3, 30.0, 1800.0)).failures == 0
+    assert (await bench.breakers.of_thread(thread_id)).failures == 3

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from app.compaction.failures import is_context_overflow
 from app.compaction.types import Context
 from app.config import ContextSizeSettings, SummarizationSettings
+from app.persistence.breakers import BreakerStore
 from app.persistence.compactions import CompactionStore
 from app.persistence.database import Database
 from app.persistence.threads import ThreadStore
@@ -65,11 +66,13 @@ class Workbench:
     def __post_init__(self) -> None:
         self.models = OneModel(self.model)
         self.records = CompactionStore(self.database.pool)
+        self.breakers = BreakerStore(self.database.pool)
         self.threads = ThreadStore(self.database.pool)
         self.compactor = ThreadCompactor(
             self.settings,
             self.models,
             self.records,
+            self.breakers,
             CompactionMetrics(self.registry),
             is_context_overflow,
             self.hooks,
