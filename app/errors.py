@@ -52,6 +52,34 @@ class NotFound(ThreadkeepError):
     code = "not_found"
 
 
+class Unauthorized(ThreadkeepError):
+    """Nobody known asks: no key, or one that is wrong, expired or revoked (the text does not say which)."""
+
+    code = "unauthorized"
+
+
+class Forbidden(ThreadkeepError):
+    """Whoever asks is known and may not do this: it is for administrators, or for pages of other origins."""
+
+    code = "forbidden"
+
+
+class RateLimited(ThreadkeepError):
+    """An owner has had what the limits allow for now. ``retry_after_s``: when to ask again, in whole seconds."""
+
+    code = "rate_limited"
+
+    def __init__(self, detail: str, *, retry_after_s: int, code: str | None = None) -> None:
+        super().__init__(detail, code=code)
+        self.retry_after_s = retry_after_s
+
+
+class BudgetExhausted(ThreadkeepError):
+    """A run has used the tokens it may; it stops before its next model call."""
+
+    code = "budget_exhausted"
+
+
 class Conflict(ThreadkeepError):
     """The request cannot be done in the present state of the thing it names."""
 

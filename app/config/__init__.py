@@ -1,6 +1,8 @@
 """Settings: config.yaml and environment, read once, validated once, frozen (rule A5)."""
 
 from app.config.agents import AGENT_ALIASES, AgentSettings, GraphSettings
+from app.config.auth import AuthSettings, JwtSettings
+from app.config.limits import LimitsSettings
 from app.config.load import Overrides, load_settings, settings_from
 from app.config.mcp import McpServerSettings, McpSettings
 from app.config.models import DEMO_MODEL_NAME, ModelSettings
@@ -24,10 +26,13 @@ __all__ = [
     "AGENT_ALIASES",
     "DEMO_MODEL_NAME",
     "AgentSettings",
+    "AuthSettings",
     "ContextSizeSettings",
     "DatabaseSettings",
     "DynamicContextSettings",
     "GraphSettings",
+    "JwtSettings",
+    "LimitsSettings",
     "LoggingSettings",
     "McpServerSettings",
     "McpSettings",

@@ -7,7 +7,7 @@ from typing import Any
 
 # fmt: off
 IGNORED_SECTIONS = frozenset({
-    "acp_agents", "agent_storage", "agents_api", "auth", "authorization", "channel_connections",
+    "acp_agents", "agent_storage", "agents_api", "authorization", "channel_connections",
     "channels", "checkpointer", "circuit_breaker", "config_version", "dedupe_storage", "extensions",
     "guardrails", "input_polish", "llm_call", "log_level", "loop_detection", "max_recursion_limit",
     "mcp_tasks", "read_before_write", "run_events", "run_ownership",
@@ -49,6 +49,7 @@ _IGNORED_KEYS = {
 
 # Sections of which these keys are ours; what is no misspelling of one of them is DeerFlow's.
 _OWN_KEYS = {"skills": ("path", "container_path")}
+_OWN_AUTH_KEYS = ("type", "jwt")
 
 _LEGACY_KEYS = frozenset(
     {
@@ -64,6 +65,7 @@ def without_foreign_keys(document: dict[str, Any]) -> tuple[dict[str, Any], list
     kept = {key: value for key, value in document.items() if key not in IGNORED_SECTIONS}
     ignored = [key for key in document if key in IGNORED_SECTIONS]
     foreign_keys = {section: _unlike(own, kept.get(section)) for section, own in _OWN_KEYS.items()}
+    foreign_keys["auth"] = _foreign_auth(kept.get("auth"))
     for section, foreign in {**_IGNORED_KEYS, **foreign_keys}.items():
         kept, dropped = _without(kept, section, foreign)
         ignored += dropped
@@ -74,6 +76,13 @@ def without_foreign_keys(document: dict[str, Any]) -> tuple[dict[str, Any], list
     if legacy:
         warnings.append(f"legacy settings are accepted and have no effect: {', '.join(legacy)}")
     return kept, warnings
+
+
+def _foreign_auth(content: Any) -> frozenset[str]:
+    """All keys of a section that holds nothing of ours. One that does is read strictly: what protects the service must
+    not be overlooked."""
+    keys = _unlike(_OWN_AUTH_KEYS, content)
+    return keys if isinstance(content, dict) and len(keys) == len(content) else frozenset()
 
 
 def _unlike(own: tuple[str, ...], content: Any) -> frozenset[str]:

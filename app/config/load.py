@@ -95,6 +95,13 @@ class _Layers:
         port = variables.get("THREADKEEP_PORT") or None
         self._put("server", "port", int(port) if port and port.isdecimal() else port, "THREADKEEP_PORT")
         self._put("database", "url", variables.get("DATABASE_URL") or None, "DATABASE_URL")
+        self._put("auth", "type", variables.get("THREADKEEP_AUTH") or None, "THREADKEEP_AUTH")
+        self._put(
+            "server",
+            "allow_unauthenticated",
+            _switch(variables.get("THREADKEEP_ALLOW_UNAUTHENTICATED") or None),
+            "THREADKEEP_ALLOW_UNAUTHENTICATED",
+        )
         self.data_dir = variables.get("THREADKEEP_DATA_DIR") or self.data_dir
 
     def put_flags(self, flags: Overrides) -> None:
@@ -109,6 +116,11 @@ class _Layers:
             return
         self.document = {**self.document, section: {**content, key: value}}
         self.labels[(section, key)] = source
+
+
+def _switch(text: str | None) -> bool | str | None:
+    """What a variable says that is on or off; any other text is left for the check of the section to refuse."""
+    return {"1": True, "true": True, "0": False, "false": False}.get((text or "").lower(), text)
 
 
 def _path(text: str | Path | None) -> Path | None:

@@ -10,6 +10,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticCustomError
 
 from app.config.agents import DEFAULT_AGENT, AgentSettings, GraphSettings, graph_from
+from app.config.auth import AuthSettings
+from app.config.limits import LimitsSettings
 from app.config.mcp import McpSettings
 from app.config.models import DEMO_MODEL_NAME, ModelSettings
 from app.config.problems import KeyPath, Problem, did_you_mean, problems_of, shown, unknown_key
@@ -33,6 +35,8 @@ DEFAULT_DATA_DIR = ".threadkeep"
 
 _SECTIONS = (
     "server",
+    "auth",
+    "limits",
     "database",
     "data_dir",
     "models",
@@ -81,6 +85,8 @@ class SectionReader:
             config_dir=self._config_dir,
             data_dir=(data_dir or self._data_dir()).resolve(),
             server=self._section("server", ServerSettings),
+            auth=self._section("auth", AuthSettings),
+            limits=self._section("limits", LimitsSettings),
             database=self._section("database", DatabaseSettings),
             models=models,
             summarization=summarization,

@@ -22,12 +22,16 @@ class ServerSettings(Section):
 
     ``cors_origins`` are exact origins beside the loopback ones, which are always allowed; ``*`` allows all.
     ``strict_thread_ids`` accepts UUIDs only, else 1 to 64 of letters, digits, ``_`` and ``-`` as well.
+    ``allow_unauthenticated`` lets others reach a service without accounts; ``allowed_hosts`` are names it may be called
+    by then, beside those of this machine and addresses of numbers; ``*`` allows all.
     """
 
     host: Text = "127.0.0.1"
     port: Port = 8000
     max_body_bytes: PositiveWhole = 16 * 1024 * 1024
     cors_origins: TextList = ()
+    allow_unauthenticated: bool = False
+    allowed_hosts: TextList = ()
     strict_thread_ids: bool = True
     heartbeat_s: PositiveNumber = 5.0
     shutdown_grace_s: PositiveNumber = 10.0

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from app.config.agents import AGENT_ALIASES, DEFAULT_AGENT, AgentSettings, GraphSettings
+from app.config.auth import AuthSettings
+from app.config.limits import LimitsSettings
 from app.config.mcp import McpSettings
 from app.config.models import ModelSettings
 from app.config.sections import (
@@ -40,6 +42,8 @@ class Settings:
     config_dir: Path
     data_dir: Path
     server: ServerSettings = field(default_factory=ServerSettings)
+    auth: AuthSettings = field(default_factory=AuthSettings)
+    limits: LimitsSettings = field(default_factory=LimitsSettings)
     database: DatabaseSettings = field(default_factory=DatabaseSettings)
     models: tuple[ModelSettings, ...] = ()
     summarization: SummarizationSettings = field(default_factory=SummarizationSettings)
