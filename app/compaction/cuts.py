@@ -35,7 +35,15 @@ class Weights:
         return self.tail[cut] + self.rescued[cut]
 
 
-def wished_cut(weights: Weights, cuts: Sequence[int], keep_messages: int | None, keep_tokens: float) -> int:
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What ``keep`` asks for: the messages from ``start`` on, and the allowed ``cut`` for that."""
+
+    start: int
+    cut: int
+
+
+def wished_cut(weights: Weights, cuts: Sequence[int], keep_messages: int | None, keep_tokens: float) -> Wish:
     """The cut that ``keep`` asks for, moved to an allowed one: 0 when it covers everything that is removable.
 
     The newest ``keep_messages`` are kept or more; or, where that is None, the longest suffix within
@@ -43,11 +51,11 @@ def wished_cut(weights: Weights, cuts: Sequence[int], keep_messages: int | None,
     length = len(weights.tail) - 1
     if keep_messages is not None:
         wish = max(0, length - keep_messages)
-        return cuts[bisect_right(cuts, wish) - 1]
+        return Wish(wish, cuts[bisect_right(cuts, wish) - 1])
     wish = next(cut for cut, tokens in enumerate(weights.tail) if tokens <= keep_tokens)
     if weights.removable[wish] == 0:
-        return 0
-    return cuts[min(bisect_left(cuts, wish), len(cuts) - 1)]
+        return Wish(0, 0)
+    return Wish(wish, cuts[min(bisect_left(cuts, wish), len(cuts) - 1)])
 
 
 def shrunk_cut(weights: Weights, cuts: Sequence[int], start: int, floor: int, budget: float) -> int:

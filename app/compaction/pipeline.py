@@ -45,6 +45,7 @@ async def compact(
     health: CandidateHealth | None = None,
     is_overflow: Callable[[BaseException], bool] = is_context_overflow,
     on_start: Callable[[Plan], Awaitable[None]] | None = None,
+    pins: Callable[[], Awaitable[frozenset[str]]] | None = None,
 ) -> Compaction | Skipped:
     """Compacts a context, or says why not. ``context`` itself is left alone.
 
@@ -52,15 +53,19 @@ async def compact(
     without a model where the policy allows it (rule E7). ``instructions`` are the focus of a manual call.
     ``health`` remembers candidates that cannot be built; ``is_overflow`` says whether a model's error means
     too long a request; ``on_start`` is awaited before the first model call, and what it raises goes through.
+    ``pins`` are looked up when a compaction is due, which spares every other call the question.
 
     Raises SummaryGenerationError or SummaryTimeout when no candidate can summarise, CompactionInvariantError
     when the plan would break the history (rule C7).
     """
     started = time.perf_counter()
     planned = plan(context, policy, counter, force=force, kind=kind)
+    if pins and not _is_below_threshold(planned) and (pinned := await pins()):
+        context = replace(context, pinned=context.pinned | pinned)
+        planned = plan(context, policy, counter, force=force, kind=kind)
     if isinstance(planned, Skipped):
         return replace(planned, duration_ms=_milliseconds(started))
-    verify(context.messages, planned.partition)
+    verify(context.messages, planned.partition, context.pinned)
     if on_start:
         await on_start(planned)
     job = _Job(context, policy, counter, planned, kind)
@@ -76,6 +81,10 @@ async def compact(
         if isinstance(outcome, Skipped) and job.may_copy:
             outcome = job.outcome(job.copied(summary.attempts, summary.usage))
     return replace(outcome, duration_ms=_milliseconds(started))
+
+
+def _is_below_threshold(planned: Plan | Skipped) -> bool:
+    return isinstance(planned, Skipped) and planned.reason == "below_threshold"
 
 
 @dataclass(frozen=True, slots=True)

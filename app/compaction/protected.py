@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from langchain_core.messages import BaseMessage
@@ -18,6 +18,9 @@ from app.compaction.roles import (
     is_system,
     is_tool_result,
 )
+
+# Why a message stays that belongs to a protected one: its call, a result, the question of an answer.
+_MATE = "tool_pair"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,8 @@ def protection(history: History, costs: Sequence[int], pinned: frozenset[str], p
     }
     newest = newest_user_message(history)
     if newest is not None:
-        _protect(reasons, _request(history, newest), "current_request")
+        for member in _request(history, newest):
+            reasons.setdefault(member, "newest_user_message" if member == newest else _MATE)
     over_budget = _protect_pins(reasons, history, costs, pinned, pin_budget) if pinned else frozenset()
     return Protection(reasons, superseded - reasons.keys(), over_budget)
 
@@ -76,11 +80,6 @@ def _request(history: History, index: int) -> tuple[int, ...]:
     return (*history.group(before), *request) if before is not None and _answers(history, before) else request
 
 
-def _protect(reasons: dict[int, str], group: Iterable[int], word: str) -> None:
-    for index in group:
-        reasons.setdefault(index, word)
-
-
 def _protect_pins(
     reasons: dict[int, str], history: History, costs: Sequence[int], pinned: frozenset[str], budget: int
 ) -> frozenset[int]:
@@ -94,7 +93,8 @@ def _protect_pins(
             over_budget.update(member for member in group if history.messages[member].id in pinned)
             continue
         budget -= price
-        _protect(reasons, group, "pinned")
+        for member in group:
+            reasons.setdefault(member, "pinned" if history.messages[member].id in pinned else _MATE)
     return frozenset(over_budget)
 
 

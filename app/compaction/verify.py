@@ -18,16 +18,20 @@ from app.errors import CompactionInvariantError
 Pair = tuple[str | None, str, str | None]
 
 
-def verify(messages: Sequence[BaseMessage], partition: Partition) -> None:
-    """Checks a partition against the history it was made from.
+def verify(
+    messages: Sequence[BaseMessage], partition: Partition, pinned: frozenset[str] = frozenset()
+) -> None:
+    """Checks a partition against the history it was made from. ``pinned`` are ids of messages that must stay.
 
     Raises CompactionInvariantError when an id is missing or not unique, when removed + kept + dropped is not
     the input in its order, when a call would be parted from its result or joined with another, when a system
-    message or the newest real user message would be removed, or when nothing is removed (rule C7)."""
+    message, the newest real user message or a pin within its budget would be removed, or when nothing is
+    removed (rule C7)."""
     _check_ids(messages)
     _check_sum(messages, partition)
     _check_pairs(messages, partition)
     _check_protected(messages, partition)
+    _check_pins(partition, pinned)
 
 
 def _check_ids(messages: Sequence[BaseMessage]) -> None:
@@ -68,6 +72,12 @@ def _check_protected(messages: Sequence[BaseMessage], partition: Partition) -> N
     for message in partition.removed:
         if is_system(message) or message is said:
             raise CompactionInvariantError(f"the {message.type} message {message.id!r} must not be removed")
+
+
+def _check_pins(partition: Partition, pinned: frozenset[str]) -> None:
+    for message in (*partition.removed, *partition.dropped):
+        if message.id in pinned and partition.why[message.id] != "pin_over_budget":
+            raise CompactionInvariantError(f"the pinned message {message.id!r} must not be removed")
 
 
 def _pairs(messages: Iterable[BaseMessage]) -> set[Pair]:

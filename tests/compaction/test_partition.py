@@ -181,7 +181,7 @@ def test_a_pending_call_is_kept_with_the_results_it_has() -> None:
     messages = [*talk(3), ai("", "c1", "c2"), result("c1")]
     parts = must(divide(messages, resolved(keep=("tokens", 1))))
     assert parts.kept[-2:] == tuple(messages[-2:])
-    assert parts.why[messages[-1].id or ""] == "pending_call"
+    assert parts.why[messages[-1].id or ""] == "pending_tool_call"
 
 
 def test_a_dead_call_further_back_does_not_hold_the_cut() -> None:
@@ -214,7 +214,7 @@ def test_early_tool_rounds_of_a_long_first_turn_are_compacted_and_its_question_s
     parts = must(divide([question, *rounds], resolved(keep=("messages", 10))))
     assert parts.kept == (question, *rounds[-10:])
     assert parts.removed == tuple(rounds[:-10])
-    assert parts.why[question.id or ""] == "current_request"
+    assert parts.why[question.id or ""] == "newest_user_message"
 
 
 def test_only_the_newest_user_message_is_rescued() -> None:
