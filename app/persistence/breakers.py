@@ -57,7 +57,7 @@ class BreakerStore:
 _BREAKER = """
 SELECT compaction_failures AS failures, coalesce(compaction_retry_at > now(), false) AS waiting,
        compaction_retry_at AS retry_at, compaction_last_error AS last_error
-FROM threads WHERE thread_id = %s
+FROM threads WHERE thread_id = %(t)s
 """
 
 _BREAKER_WITHIN = """
