@@ -22,6 +22,7 @@ PAGE = 500
 PAGE_BYTES = 1_000_000
 RECONNECT_SECONDS = 1.0
 TERMINAL_EVENT = "end"
+STREAM_SUBJECT = "thread:"
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +39,11 @@ class Event:
 def end_of(run_id: str) -> str:
     """What the hub announces when a run has ended, for those who wait for nothing else."""
     return f"{run_id}:end"
+
+
+def stream_of(thread_id: str) -> str:
+    """What the hub announces when a run of a thread begins, and whatever else its stream has to be told."""
+    return f"{STREAM_SUBJECT}{thread_id}"
 
 
 class EventStore:
@@ -113,8 +119,8 @@ class EventHub:
 
     @asynccontextmanager
     async def watch(self, subject: str) -> AsyncIterator[asyncio.Event]:
-        """An event that is set whenever there is news of ``subject``, a run id or ``end_of`` one. The watcher clears
-        it before it reads."""
+        """An event that is set whenever there is news of ``subject``: a run id, ``end_of`` one, ``stream_of`` a
+        thread. The watcher clears it before it reads."""
         event = asyncio.Event()
         self._waiters.setdefault(subject, set()).add(event)
         try:

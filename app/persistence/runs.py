@@ -14,6 +14,16 @@ from psycopg.types.json import Jsonb
 from psycopg_pool import AsyncConnectionPool
 
 from app.persistence.events import CHANNEL, TERMINAL_EVENT, end_of
+from app.persistence.run_statements import (
+    CHOSEN,
+    CLAIM,
+    COLUMNS,
+    FINISH_PENDING,
+    FINISH_RUNNING,
+    INSERT,
+    LOCK_THREAD,
+    ORPHANS,
+)
 from app.serialization import dumps, dumps_jsonb
 
 RunStatus = Literal["pending", "running", "success", "error", "timeout", "interrupted"]
@@ -69,7 +79,7 @@ class Admission:
 
     async def active_runs(self) -> list[Run]:
         cursor = await self.connection.execute(
-            f"SELECT {_COLUMNS} FROM runs WHERE thread_id = %s AND status IN ('pending', 'running') "
+            f"SELECT {COLUMNS} FROM runs WHERE thread_id = %s AND status IN ('pending', 'running') "
             "ORDER BY position",
             (self.thread["thread_id"],),
         )
@@ -83,10 +93,10 @@ class Admission:
         metadata: Mapping[str, Any],
         multitask_strategy: str,
         thread_metadata: Mapping[str, Any],
+        webhook: str | None = None,
     ) -> Run:
         cursor = await self.connection.execute(
-            f"""INSERT INTO runs (run_id, thread_id, assistant_id, status, kwargs, metadata, multitask_strategy)
-                VALUES (%s, %s, %s, 'pending', %s, %s, %s) RETURNING {_COLUMNS}""",
+            INSERT,
             (
                 run_id,
                 self.thread["thread_id"],
@@ -94,6 +104,7 @@ class Admission:
                 _jsonb(kwargs),
                 _jsonb(metadata),
                 multitask_strategy,
+                webhook,
             ),
         )
         await self.connection.execute(
@@ -115,31 +126,34 @@ class RunStore:
         self._pool = pool
 
     @asynccontextmanager
-    async def admission(self, thread_id: str, owner: str, *, create: bool) -> AsyncIterator[Admission | None]:
-        """Lock the thread for one transaction. None when it is being deleted, or is missing and not to be made."""
+    async def admission(
+        self, thread_id: str, owner: str, *, create: bool, temporary: bool = False
+    ) -> AsyncIterator[Admission | None]:
+        """Lock the thread for one transaction. None when it is being deleted, or is missing and not to be made.
+        ``temporary``: a thread that is made now is removed when its runs are over."""
         async with self._pool.connection() as conn, conn.transaction():
             if create:
                 await conn.execute(
-                    "INSERT INTO threads (thread_id, owner) VALUES (%s, %s) ON CONFLICT DO NOTHING",
-                    (thread_id, owner),
+                    "INSERT INTO threads (thread_id, owner, temporary) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
+                    (thread_id, owner, temporary),
                 )
-            cursor = await conn.execute(_LOCK_THREAD, (thread_id, owner))
+            cursor = await conn.execute(LOCK_THREAD, (thread_id, owner))
             thread = await cursor.fetchone()
             yield Admission(conn, thread) if thread else None
 
     async def get(self, thread_id: str, run_id: str) -> Run | None:
         return await self._one(
-            f"SELECT {_COLUMNS} FROM runs WHERE run_id = %s AND thread_id = %s", (run_id, thread_id)
+            f"SELECT {COLUMNS} FROM runs WHERE run_id = %s AND thread_id = %s", (run_id, thread_id)
         )
 
     async def find(self, run_id: str) -> Run | None:
-        return await self._one(f"SELECT {_COLUMNS} FROM runs WHERE run_id = %s", (run_id,))
+        return await self._one(f"SELECT {COLUMNS} FROM runs WHERE run_id = %s", (run_id,))
 
     async def page(self, thread_id: str, limit: int, offset: int, status: str | None) -> list[Run]:
         """Newest first."""
         async with self._pool.connection() as conn:
             cursor = await conn.execute(
-                f"""SELECT {_COLUMNS} FROM runs WHERE thread_id = %s AND (%s::text IS NULL OR status = %s)
+                f"""SELECT {COLUMNS} FROM runs WHERE thread_id = %s AND (%s::text IS NULL OR status = %s)
                     ORDER BY position DESC LIMIT %s OFFSET %s""",
                 (thread_id, status, status, limit, offset),
             )
@@ -149,7 +163,7 @@ class RunStore:
         """Pending and running runs, oldest first."""
         async with self._pool.connection() as conn:
             cursor = await conn.execute(
-                f"""SELECT {_COLUMNS} FROM runs WHERE thread_id = %s AND status IN ('pending', 'running')
+                f"""SELECT {COLUMNS} FROM runs WHERE thread_id = %s AND status IN ('pending', 'running')
                     ORDER BY position""",
                 (thread_id,),
             )
@@ -167,14 +181,7 @@ class RunStore:
         """Make this worker the run's executor: status running, next attempt. None while the thread is reserved or
         another run of it is running, and when the run is not active (any more)."""
         try:
-            return await self._one(
-                f"""UPDATE runs SET status = 'running', attempt = attempt + 1, worker = %s, updated_at = now(),
-                       started_at = coalesce(started_at, now())
-                    WHERE run_id = %s AND status IN ('pending', 'running') AND NOT EXISTS (
-                        SELECT 1 FROM threads t WHERE t.thread_id = runs.thread_id AND t.reserved_until > now())
-                    RETURNING {_COLUMNS}""",
-                (worker, run_id),
-            )
+            return await self._one(CLAIM, (worker, run_id, CHANNEL))
         except UniqueViolation:
             # The job of a run was lost while it was running, so that the queue gave out the next one of the thread.
             return None
@@ -191,13 +198,13 @@ class RunStore:
         """Ask the executor of a running run to stop. None when it is not running."""
         return await self._one(
             f"""UPDATE runs SET cancel_action = %s, updated_at = now()
-                WHERE run_id = %s AND status = 'running' RETURNING {_COLUMNS}""",
+                WHERE run_id = %s AND status = 'running' RETURNING {COLUMNS}""",
             (action, run_id),
         )
 
     async def cancel_pending(self, run_id: str) -> bool:
         """End a run that no worker has taken up yet, with its ``end`` event. False when it is not pending."""
-        return await self._finish(_FINISH_PENDING, run_id, 0, "interrupted", None, None)
+        return await self._finish(FINISH_PENDING, run_id, 0, "interrupted", None, None, None)
 
     async def finish(
         self,
@@ -206,10 +213,12 @@ class RunStore:
         status: RunStatus,
         error: Mapping[str, Any] | None = None,
         usage: Mapping[str, Any] | None = None,
+        values: str | None = None,
     ) -> bool:
         """Persist the terminal status and append the ``end`` event in one statement, so that whoever sees ``end`` sees
-        the status too. False when the run is not executed by ``attempt`` any more."""
-        return await self._finish(_FINISH_RUNNING, run_id, attempt, status, error, usage)
+        the status too. ``values`` (JSON) is what the run's webhook, if it has one, is told of the thread: it is owed
+        from here on. False when the run is not executed by ``attempt`` any more."""
+        return await self._finish(FINISH_RUNNING, run_id, attempt, status, error, usage, values)
 
     async def delete(self, thread_id: str, run_id: str) -> bool:
         """Delete a finished run and its events. False when there is none."""
@@ -218,10 +227,27 @@ class RunStore:
             (thread_id, run_id),
         )
 
+    async def chosen(
+        self, owner: str, thread_id: str | None, run_ids: Sequence[str] | None, statuses: Sequence[RunStatus]
+    ) -> list[Run]:
+        """Runs of the owner's threads, oldest first: of one thread if given, with these ids, or with these
+        statuses where no ids are given."""
+        async with self._pool.connection() as conn:
+            cursor = await conn.execute(
+                CHOSEN,
+                {
+                    "owner": owner,
+                    "thread_id": thread_id,
+                    "run_ids": None if run_ids is None else list(run_ids),
+                    "statuses": list(statuses),
+                },
+            )
+            return [_run(row) for row in await cursor.fetchall()]
+
     async def orphans(self, older_than_s: float) -> list[Run]:
         """Active runs whose job is gone from the queue or has ended: nobody would ever finish them."""
         async with self._pool.connection() as conn:
-            cursor = await conn.execute(_ORPHANS, (older_than_s,))
+            cursor = await conn.execute(ORPHANS, (older_than_s,))
             return [_run(row) for row in await cursor.fetchall()]
 
     async def _finish(
@@ -232,6 +258,7 @@ class RunStore:
         status: RunStatus,
         error: Mapping[str, Any] | None,
         usage: Mapping[str, Any] | None,
+        values: str | None,
     ) -> bool:
         return await self._changed(
             statement,
@@ -242,6 +269,7 @@ class RunStore:
                 "error": _jsonb(error) if error else None,
                 "error_text": dumps(error).decode() if error else None,
                 "usage": _jsonb(usage) if usage else None,
+                "values": values,
                 "end": TERMINAL_EVENT,
                 "channel": CHANNEL,
                 "subject": end_of(run_id),
@@ -264,40 +292,3 @@ def _run(row: Mapping[str, Any]) -> Run:
 
 def _jsonb(value: Any) -> Jsonb:
     return Jsonb(value, dumps=dumps_jsonb)
-
-
-_COLUMNS = (
-    "run_id, thread_id, assistant_id, status, kwargs, metadata, multitask_strategy, attempt, handed_back, job_id, "
-    "cancel_action, error, created_at, updated_at"
-)
-
-_LOCK_THREAD = """
-SELECT thread_id, metadata, config, status, coalesce(reserved_until > now(), false) AS reserved
-FROM threads WHERE thread_id = %s AND owner = %s AND deleted_at IS NULL FOR UPDATE
-"""
-
-_FINISH = """
-WITH done AS (
-    UPDATE runs SET status = %(status)s, error = %(error)s, usage = %(usage)s, finished_at = now(), updated_at = now()
-    WHERE run_id = %(run_id)s AND {condition}
-    RETURNING run_id
-), last AS (
-    SELECT coalesce(max(seq), 0) AS seq FROM run_events WHERE run_id = %(run_id)s
-), tail AS (
-    INSERT INTO run_events (run_id, seq, event, data)
-    SELECT done.run_id, last.seq + row_number() OVER (ORDER BY e.step), e.event, e.data
-    FROM done, last, (VALUES (1, 'error', %(error_text)s::text), (2, %(end)s, 'null')) AS e(step, event, data)
-    WHERE e.data IS NOT NULL
-)
-SELECT pg_notify(%(channel)s, subject) FROM done, unnest(ARRAY[done.run_id::text, %(subject)s]) AS subject
-"""
-_FINISH_RUNNING = _FINISH.format(condition="attempt = %(attempt)s AND status = 'running'")
-_FINISH_PENDING = _FINISH.format(condition="status = 'pending'")
-
-_ORPHANS = f"""
-SELECT {_COLUMNS} FROM runs
-WHERE status IN ('pending', 'running') AND updated_at < now() - make_interval(secs => %s)
-  AND NOT EXISTS (
-    SELECT 1 FROM procrastinate_jobs j WHERE j.id = runs.job_id AND j.status IN ('todo', 'doing'))
-ORDER BY position
-"""

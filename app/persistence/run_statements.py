@@ -1,0 +1,76 @@
+"""The longer statements about runs."""
+
+from __future__ import annotations
+
+from app.persistence.events import STREAM_SUBJECT
+
+COLUMNS = (
+    "run_id, thread_id, assistant_id, status, kwargs, metadata, multitask_strategy, attempt, handed_back, job_id, "
+    "cancel_action, error, created_at, updated_at"
+)
+
+LOCK_THREAD = """
+SELECT thread_id, metadata, config, status, coalesce(reserved_until > now(), false) AS reserved
+FROM threads WHERE thread_id = %s AND owner = %s AND deleted_at IS NULL FOR UPDATE
+"""
+
+INSERT = f"""
+INSERT INTO runs (run_id, thread_id, assistant_id, status, kwargs, metadata, multitask_strategy, webhook)
+VALUES (%s, %s, %s, 'pending', %s, %s, %s, %s) RETURNING {COLUMNS}
+"""
+
+# The row is returned once for the one notification: who follows the thread learns that a run of it begins.
+CLAIM = f"""
+WITH claimed AS (
+    UPDATE runs SET status = 'running', attempt = attempt + 1, worker = %s, updated_at = now(),
+        started_at = coalesce(started_at, now()),
+        stream_position = coalesce(stream_position, nextval('thread_stream_positions'))
+    WHERE run_id = %s AND status IN ('pending', 'running') AND NOT EXISTS (
+        SELECT 1 FROM threads t WHERE t.thread_id = runs.thread_id AND t.reserved_until > now())
+    RETURNING {COLUMNS}
+) SELECT claimed.* FROM claimed, pg_notify(%s, '{STREAM_SUBJECT}' || claimed.thread_id)
+"""
+
+_FINISH = """
+WITH done AS (
+    UPDATE runs SET status = %(status)s, error = %(error)s, usage = %(usage)s, finished_at = now(), updated_at = now(),
+        stream_position = coalesce(stream_position, nextval('thread_stream_positions'))
+    WHERE run_id = %(run_id)s AND {condition}
+    RETURNING *
+), hook AS (
+    INSERT INTO webhook_deliveries (run_id, thread_id, kept_thread, url, run, "values")
+    SELECT run_id, thread_id, CASE WHEN t.temporary THEN NULL ELSE thread_id END, webhook, to_jsonb(done), %(values)s
+    FROM done JOIN threads t USING (thread_id) WHERE webhook IS NOT NULL
+), last AS (
+    SELECT coalesce(max(seq), 0) AS seq FROM run_events WHERE run_id = %(run_id)s
+), tail AS (
+    INSERT INTO run_events (run_id, seq, event, data)
+    SELECT done.run_id, last.seq + row_number() OVER (ORDER BY e.step), e.event, e.data
+    FROM done, last, (VALUES (1, 'error', %(error_text)s::text), (2, %(end)s, 'null')) AS e(step, event, data)
+    WHERE e.data IS NOT NULL
+)
+SELECT pg_notify(%(channel)s, subject) FROM done, unnest(ARRAY[done.run_id::text, %(subject)s{subjects}]) AS subject
+"""
+FINISH_RUNNING = _FINISH.format(condition="attempt = %(attempt)s AND status = 'running'", subjects="")
+# Who follows the thread does not follow this run yet.
+FINISH_PENDING = _FINISH.format(
+    condition="status = 'pending'", subjects=f", '{STREAM_SUBJECT}' || done.thread_id"
+)
+
+CHOSEN = f"""
+SELECT {COLUMNS} FROM runs
+WHERE EXISTS (SELECT 1 FROM threads t
+              WHERE t.thread_id = runs.thread_id AND t.owner = %(owner)s AND t.deleted_at IS NULL)
+  AND (%(thread_id)s::text IS NULL OR thread_id = %(thread_id)s)
+  AND (%(run_ids)s::uuid[] IS NULL OR run_id = ANY(%(run_ids)s::uuid[]))
+  AND (%(run_ids)s::uuid[] IS NOT NULL OR status = ANY(%(statuses)s))
+ORDER BY position
+"""
+
+ORPHANS = f"""
+SELECT {COLUMNS} FROM runs
+WHERE status IN ('pending', 'running') AND updated_at < now() - make_interval(secs => %s)
+  AND NOT EXISTS (
+    SELECT 1 FROM procrastinate_jobs j WHERE j.id = runs.job_id AND j.status IN ('todo', 'doing'))
+ORDER BY position
+"""
