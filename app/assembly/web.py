@@ -17,6 +17,7 @@ from app.config import Settings
 from app.services.background import Background
 from app.services.compaction import CompactionService
 from app.services.context import ContextService
+from app.services.manual import ManualCompactions
 from app.services.reservations import Reservations
 from app.services.state import StateService
 from app.services.threads import ThreadService
@@ -54,15 +55,23 @@ class Web:
     @cached_property
     def compactions(self) -> CompactionService:
         return CompactionService(
+            self._stores.threads,
+            self._stores.records,
+            self.reservations,
+            self.manual,
+            self._agents.compactor,
+            self.background,
+        )
+
+    @cached_property
+    def manual(self) -> ManualCompactions:
+        return ManualCompactions(
             self._settings.summarization,
             self._stores.threads,
             self._stores.runs,
-            self._stores.records,
-            self.reservations,
             self._agents.graphs,
             self._agents.models,
             self._agents.compactor,
-            self.background,
         )
 
     @cached_property

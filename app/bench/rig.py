@@ -28,6 +28,7 @@ from app.services.background import Background
 from app.services.compaction import CompactionService
 from app.services.compaction_metrics import CompactionMetrics
 from app.services.compactor import ThreadCompactor
+from app.services.manual import ManualCompactions
 from app.services.reservations import Reservations
 
 OWNER = "bench"
@@ -70,17 +71,8 @@ def assemble(
         return ThreadSaver(pool, compactor.committed)
 
     graphs = AgentGraphs(settings, models, AgentParts(compactor, tools), saver, placeholder)
-    compactions = CompactionService(
-        settings.summarization,
-        threads,
-        RunStore(pool),
-        records,
-        Reservations(threads),
-        graphs,
-        models,
-        compactor,
-        Background(),
-    )
+    manual = ManualCompactions(settings.summarization, threads, RunStore(pool), graphs, models, compactor)
+    compactions = CompactionService(threads, records, Reservations(threads), manual, compactor, Background())
     return Rig(pool, graphs, threads, compactions)
 
 

@@ -20,7 +20,8 @@ from app.persistence.database import Database
 from app.persistence.runs import RunStore
 from app.ports import WRITER_NODE, AgentSpec
 from app.services.background import Background
-from app.services.compaction import CompactionService, CompactRequest
+from app.services.compaction import CompactionService
+from app.services.manual import CompactRequest, ManualCompactions
 from app.services.reservations import Reservations
 from tests.support.models import ScriptedModel
 from tests.support.threads import talk
@@ -84,15 +85,14 @@ class Stage:
     def __init__(self, database: Database, calls: int) -> None:
         self.bench = Workbench(database)
         self.graphs = Asking(self.bench, calls)
+        bench = self.bench
+        runs = RunStore(database.pool)
         self.service = CompactionService(
-            KEEP_TWO,
-            self.bench.threads,
-            RunStore(database.pool),
-            self.bench.records,
-            Reservations(self.bench.threads),
-            self.graphs,
-            self.bench.models,
-            self.bench.compactor,
+            bench.threads,
+            bench.records,
+            Reservations(bench.threads),
+            ManualCompactions(KEEP_TWO, bench.threads, runs, self.graphs, bench.models, bench.compactor),
+            bench.compactor,
             Background(),
         )
 
