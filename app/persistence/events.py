@@ -23,6 +23,8 @@ PAGE_BYTES = 1_000_000
 RECONNECT_SECONDS = 1.0
 TERMINAL_EVENT = "end"
 STREAM_SUBJECT = "thread:"
+# What the hub announces when a webhook is owed something.
+WEBHOOKS = "webhooks"
 
 log = logging.getLogger(__name__)
 

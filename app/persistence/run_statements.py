@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.persistence.events import STREAM_SUBJECT
+from app.persistence.events import STREAM_SUBJECT, WEBHOOKS
 
 COLUMNS = (
     "run_id, thread_id, assistant_id, status, kwargs, metadata, multitask_strategy, attempt, handed_back, job_id, "
@@ -41,6 +41,7 @@ WITH done AS (
     INSERT INTO webhook_deliveries (run_id, thread_id, kept_thread, url, run, "values")
     SELECT run_id, thread_id, CASE WHEN t.temporary THEN NULL ELSE thread_id END, webhook, to_jsonb(done), %(values)s
     FROM done JOIN threads t USING (thread_id) WHERE webhook IS NOT NULL
+    RETURNING delivery_id
 ), last AS (
     SELECT coalesce(max(seq), 0) AS seq FROM run_events WHERE run_id = %(run_id)s
 ), tail AS (
@@ -50,11 +51,14 @@ WITH done AS (
     WHERE e.data IS NOT NULL
 )
 SELECT pg_notify(%(channel)s, subject) FROM done, unnest(ARRAY[done.run_id::text, %(subject)s{subjects}]) AS subject
+UNION ALL SELECT pg_notify(%(channel)s, '{webhooks}') FROM hook
 """
-FINISH_RUNNING = _FINISH.format(condition="attempt = %(attempt)s AND status = 'running'", subjects="")
+FINISH_RUNNING = _FINISH.format(
+    condition="attempt = %(attempt)s AND status = 'running'", subjects="", webhooks=WEBHOOKS
+)
 # Who follows the thread does not follow this run yet.
 FINISH_PENDING = _FINISH.format(
-    condition="status = 'pending'", subjects=f", '{STREAM_SUBJECT}' || done.thread_id"
+    condition="status = 'pending'", subjects=f", '{STREAM_SUBJECT}' || done.thread_id", webhooks=WEBHOOKS
 )
 
 CHOSEN = f"""

@@ -1,0 +1,95 @@
+"""What model calls used: one row a call, with the thread it was made for and who made it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from psycopg.errors import ForeignKeyViolation
+from psycopg_pool import AsyncConnectionPool
+
+Caller = Literal["lead_agent", "subagent", "compaction", "title", "memory"]
+CALLERS: tuple[Caller, ...] = ("lead_agent", "subagent", "compaction", "title", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """One call of a chat model, with the tokens that its provider reported. ``call_id`` is a uuid."""
+
+    call_id: str
+    thread_id: str
+    run_id: str | None
+    caller: Caller
+    model_name: str
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class UsageLine:
+    """The sum of a thread's calls by one caller of one model. ``runs`` counts the runs that made them."""
+
+    caller: Caller
+    model_name: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+
+
+class TokenUsageStore:
+    """The ``token_usage`` table, and what compactions used, from their records."""
+
+    def __init__(self, pool: AsyncConnectionPool[Any]) -> None:
+        self._pool = pool
+
+    async def add(self, calls: Sequence[ModelCall]) -> None:
+        """Note calls. One that was noted already is left alone, and so is what belongs to a thread that is gone."""
+        async with self._pool.connection() as conn:
+            for call in calls:
+                try:
+                    await conn.execute(_ADD, asdict(call))
+                except ForeignKeyViolation:
+                    # The thread was deleted at this moment, and its usage with it.
+                    continue
+
+    async def of_thread(self, thread_id: str) -> list[UsageLine]:
+        """The thread's usage by caller and model."""
+        return [UsageLine(**row) for row in await self._rows(_SUMS, thread_id)]
+
+    async def runs_of(self, thread_id: str) -> Mapping[str, int]:
+        """How many runs called each model, and under the empty name how many called any."""
+        return {row["model_name"] or "": row["runs"] for row in await self._rows(_RUNS, thread_id)}
+
+    async def _rows(self, statement: str, thread_id: str) -> list[Mapping[str, Any]]:
+        async with self._pool.connection() as conn:
+            return list(await (await conn.execute(statement, {"thread": thread_id})).fetchall())
+
+
+_ADD = """
+INSERT INTO token_usage (call_id, thread_id, run_id, caller, model_name, input_tokens, output_tokens, total_tokens)
+SELECT %(call_id)s::uuid, thread_id, %(run_id)s::uuid, %(caller)s, %(model_name)s, %(input_tokens)s, %(output_tokens)s,
+    %(total_tokens)s
+FROM threads WHERE thread_id = %(thread_id)s
+ON CONFLICT DO NOTHING
+"""
+# A compaction is charged to the model that wrote its summary, a failed one to the last that tried.
+_CALLS = """
+SELECT caller, model_name, run_id, 1 AS calls, input_tokens, output_tokens, total_tokens
+FROM token_usage WHERE thread_id = %(thread)s
+UNION ALL
+SELECT 'compaction', coalesce(model_name, models_tried->-1->>'name', 'unknown'), run_id, 1,
+    coalesce((usage->>'input_tokens')::bigint, 0), coalesce((usage->>'output_tokens')::bigint, 0),
+    coalesce((usage->>'total_tokens')::bigint, 0)
+FROM compactions WHERE thread_id = %(thread)s AND usage->>'total_tokens' IS NOT NULL
+"""
+_SUMS = f"""
+SELECT caller, model_name, sum(calls)::bigint AS calls, sum(input_tokens)::bigint AS input_tokens,
+    sum(output_tokens)::bigint AS output_tokens, sum(total_tokens)::bigint AS total_tokens
+FROM ({_CALLS}) AS calls GROUP BY caller, model_name ORDER BY caller, model_name
+"""
+_RUNS = f"""
+SELECT model_name, count(DISTINCT run_id) AS runs FROM ({_CALLS}) AS calls GROUP BY ROLLUP (model_name)
+"""
