@@ -21,6 +21,7 @@ from app.config.subagents import SubagentSettings, SubagentsSettings
 from app.config.summarization import ContextSizeSettings, SummarizationSettings
 from app.config.title import TitleSettings
 from app.config.tool_output import ToolOutputSettings
+from app.config.webhooks import WebhookSettings
 
 __all__ = [
     "AGENT_ALIASES",
@@ -48,6 +49,7 @@ __all__ = [
     "SummarizationSettings",
     "TitleSettings",
     "ToolOutputSettings",
+    "WebhookSettings",
     "WorkspaceSettings",
     "load_settings",
     "settings_from",

@@ -30,6 +30,7 @@ from app.config.subagents import SubagentsSettings
 from app.config.summarization import SummarizationSettings
 from app.config.title import TitleSettings
 from app.config.tool_output import ToolOutputSettings
+from app.config.webhooks import WebhookSettings
 
 DEFAULT_DATA_DIR = ".threadkeep"
 
@@ -51,6 +52,7 @@ _SECTIONS = (
     "mcp",
     "skills",
     "runs",
+    "webhooks",
     "workspace",
     "checkpoint_mode",
     "logging",
@@ -100,6 +102,7 @@ class SectionReader:
             mcp=self._mcp(),
             skills=skills,
             runs=self._section("runs", RunSettings),
+            webhooks=self._section("webhooks", WebhookSettings),
             workspace=self._section("workspace", WorkspaceSettings),
             checkpoint_mode=self._checkpoint_mode(),
             logging=self._section("logging", LoggingSettings),
@@ -107,7 +110,6 @@ class SectionReader:
                 *warnings,
                 *summarization.warnings(),
                 *skills.warnings(self._config_dir),
-                *_unhosted(graphs),
             ),
         )
 
@@ -237,8 +239,3 @@ class SectionReader:
 
     def _refuse(self, path: KeyPath, value: Any, rule: str) -> None:
         self.problems.append(Problem(path, f"{shown(value, path)} is not allowed: it {rule}"))
-
-
-def _unhosted(graphs: Sequence[GraphSettings]) -> list[str]:
-    names = ", ".join(graph.name for graph in graphs)
-    return [f"graphs are checked but not hosted yet, only agents are: {names}"] if graphs else []

@@ -75,13 +75,15 @@ class RunSettings(Section):
     """How runs are worked off; ``concurrency`` is per process, times are seconds.
 
     A run whose worker showed no life for ``stalled_after_s`` is taken over, ``max_attempts`` in all. One
-    longer than ``timeout_s`` (None: no limit) ends with status timeout.
+    longer than ``timeout_s`` (None: no limit) ends with status timeout. The thread of a stateless run is kept for
+    ``stateless_grace_s`` after it, so that a client whose connection broke can still get the answer.
     """
 
     concurrency: PositiveWhole = 8
     max_attempts: PositiveWhole = 3
     stalled_after_s: PositiveNumber = 30.0
     timeout_s: PositiveNumber | None = 3600.0
+    stateless_grace_s: PositiveNumber = 30.0
 
 
 class WorkspaceSettings(Section):

@@ -25,6 +25,7 @@ from app.config.subagents import SubagentsSettings
 from app.config.summarization import SummarizationSettings
 from app.config.title import TitleSettings
 from app.config.tool_output import ToolOutputSettings
+from app.config.webhooks import WebhookSettings
 
 CheckpointMode = Literal["delta", "full"]
 
@@ -57,6 +58,7 @@ class Settings:
     mcp: McpSettings = field(default_factory=McpSettings)
     skills: SkillsSettings = field(default_factory=SkillsSettings)
     runs: RunSettings = field(default_factory=RunSettings)
+    webhooks: WebhookSettings = field(default_factory=WebhookSettings)
     workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
     checkpoint_mode: CheckpointMode = "delta"
     logging: LoggingSettings = field(default_factory=LoggingSettings)
