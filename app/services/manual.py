@@ -9,7 +9,7 @@ from typing import Any
 from langgraph.types import StateSnapshot
 
 from app.agent.context import context_of
-from app.agent.state import compaction_update
+from app.agent.state import compaction_update, last_compaction_id
 from app.compaction.types import ContextSize, Skipped
 from app.config import SummarizationSettings
 from app.errors import CompactionDisabled, InvalidInput, NotFound, ThreadInterrupted
@@ -98,6 +98,7 @@ class ManualCompactions:
             force=request.force,
             keep=request.keep,
             instructions=request.instructions,
+            previous_id=last_compaction_id(head.values),
         )
 
     async def commit(
