@@ -58,6 +58,12 @@ class Unauthorized(ThreadkeepError):
     code = "unauthorized"
 
 
+class AuthUnavailable(ThreadkeepError):
+    """Who asks cannot be told now: the keys of the token's issuer cannot be read."""
+
+    code = "auth_unavailable"
+
+
 class Forbidden(ThreadkeepError):
     """Whoever asks is known and may not do this: it is for administrators, or for pages of other origins."""
 
@@ -102,6 +108,48 @@ class CompactionDisabled(Conflict):
     """``summarization.enabled`` is false."""
 
     code = "compaction_disabled"
+
+
+class MessagePinned(Conflict):
+    """A message that would be removed is pinned (rule C4)."""
+
+    code = "message_pinned"
+
+
+class MessageArchived(Conflict):
+    """The message is no longer in the thread's state: a compaction removed it."""
+
+    code = "message_archived"
+
+
+class PinBudgetExceeded(Conflict):
+    """The pins of a thread would hold more than ``summarization.pin_budget_tokens``. The text has the numbers."""
+
+    code = "pin_budget_exceeded"
+
+
+class DraftStale(Conflict):
+    """What a draft of a compaction covers is not what it was. The text says what changed."""
+
+    code = "draft_stale"
+
+
+class DraftExpired(Conflict):
+    """The draft of a compaction is older than ``summarization.draft_ttl_hours``."""
+
+    code = "draft_expired"
+
+
+class DraftApplied(Conflict):
+    """The draft has been applied, or just is."""
+
+    code = "draft_applied"
+
+
+class NotADraft(Conflict):
+    """The compaction is one that was made, not a draft of one."""
+
+    code = "not_a_draft"
 
 
 class SummaryGenerationError(ThreadkeepError):

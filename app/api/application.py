@@ -9,14 +9,27 @@ from fastapi import APIRouter, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from app import __version__
-from app.api import assistants, compaction, errors, memory, models, runs, skills, state, system, threads
+from app.api import (
+    accounts,
+    assistants,
+    compaction,
+    errors,
+    memory,
+    models,
+    runs,
+    skills,
+    state,
+    system,
+    threads,
+)
+from app.api.auth import ACT_FOR, Admission
 from app.api.body import BodyChecks
 from app.api.metering import Metering
+from app.api.origins import LOOPBACK_ORIGINS
 from app.api.request_id import RequestIds
 from app.config import ServerSettings
 
 PREFIX = "/api"
-LOOPBACK_ORIGINS = r"https?://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?"
 EXPOSED = (
     "Content-Location",
     "Location",
@@ -24,6 +37,9 @@ EXPOSED = (
     "X-Pagination-Next",
     "X-Request-Id",
     "Retry-After",
+    "X-RateLimit-Limit",
+    "X-RateLimit-Remaining",
+    "X-RateLimit-Reset",
 )
 ALLOWED = (
     "content-type",
@@ -34,6 +50,7 @@ ALLOWED = (
     "x-auth-scheme",
     "x-csrf-token",
     "x-request-id",
+    ACT_FOR,
 )
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
@@ -49,6 +66,7 @@ def build_app(settings: ServerSettings, lifespan: Lifespan | None) -> FastAPI:
     )
     errors.install(app)
     app.add_middleware(BodyChecks, max_bytes=settings.max_body_bytes)
+    app.add_middleware(Admission, settings=settings, prefixes=[PREFIX])
     app.add_middleware(
         CORSMiddleware,
         allow_origins=list(settings.cors_origins),
@@ -60,7 +78,7 @@ def build_app(settings: ServerSettings, lifespan: Lifespan | None) -> FastAPI:
     app.add_middleware(Metering)
     app.add_middleware(RequestIds)
     resources = APIRouter(prefix=PREFIX)
-    for module in (threads, state, runs, compaction, assistants, memory, models, skills, system):
+    for module in (threads, state, runs, compaction, assistants, memory, models, skills, accounts, system):
         resources.include_router(module.router)
     app.include_router(resources)
     app.include_router(system.router, include_in_schema=False)

@@ -55,7 +55,7 @@ class BodyChecks:
         except ClientDisconnect:
             return
         except PayloadTooLarge as error:
-            await _refuse_unread(error_response(error), receive, send)
+            await refuse_unread(error_response(error), receive, send)
             return
         except ThreadkeepError as error:
             await error_response(error)(scope, receive, send)
@@ -201,7 +201,7 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
-async def _refuse_unread(response: Response, receive: Receive, send: Send) -> None:
+async def refuse_unread(response: Response, receive: Receive, send: Send) -> None:
     """Answer at once, and close the connection only after the sender had time to read the answer."""
     response.headers["Connection"] = "close"
     await send(

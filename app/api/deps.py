@@ -6,16 +6,20 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import Depends, Request
+from fastapi import Depends
 from prometheus_client import CollectorRegistry
+from starlette.requests import HTTPConnection
 
 from app.agent.skills import SkillCatalogue
 from app.api.metering import HttpMetrics
+from app.errors import Forbidden
 from app.ports import ChatModels, Graphs
+from app.services.accounts import Authenticator, Caller, KeyAccounts
 from app.services.background import Background
 from app.services.compaction import CompactionService
 from app.services.context import ContextService
 from app.services.ids import check_thread_id, check_uuid
+from app.services.limits import Limits
 from app.services.memory import MemoryService
 from app.services.run_results import RunResults
 from app.services.run_streams import RunStreams
@@ -46,22 +50,42 @@ class Services:
     skills: SkillCatalogue
     registry: CollectorRegistry
     http_metrics: HttpMetrics
+    accounts: Authenticator
+    keys: KeyAccounts
+    limits: Limits
     check_ready: Callable[[], Awaitable[str | None]]
     strict_thread_ids: bool = True
 
 
-def services(request: Request) -> Services:
-    found: Services = request.app.state.services
+def services(connection: HTTPConnection) -> Services:
+    found: Services = connection.app.state.services
     return found
 
 
-def owner() -> str:
-    """Whose threads the caller sees. There is one owner as long as there is no authentication."""
-    return ""
+def caller(connection: HTTPConnection) -> Caller:
+    """Who asks, as the middleware found out."""
+    found: Caller = connection.scope["caller"]
+    return found
+
+
+Asking = Annotated[Caller, Depends(caller)]
+
+
+def owner(asking: Asking) -> str:
+    """Whose things the caller sees; of everybody else's it is told that they do not exist."""
+    return asking.owner
+
+
+def admin(asking: Asking) -> Caller:
+    """An administrator. Raises Forbidden for anybody else."""
+    if not asking.admin:
+        raise Forbidden("This is for administrators", code="admin_required")
+    return asking
 
 
 Injected = Annotated[Services, Depends(services)]
 Owner = Annotated[str, Depends(owner)]
+Admin = Annotated[Caller, Depends(admin)]
 
 
 def thread_id(thread_id: str, injected: Injected) -> str:

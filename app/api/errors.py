@@ -15,17 +15,21 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.responses import Json
 from app.errors import (
+    AuthUnavailable,
     BadRequest,
     Conflict,
     DatabaseError,
+    Forbidden,
     InvalidInput,
     ModelError,
     NotFound,
     PayloadTooLarge,
+    RateLimited,
     ShuttingDown,
     SummaryGenerationError,
     SummaryTimeout,
     ThreadkeepError,
+    Unauthorized,
 )
 from app.services.problems import validation_detail
 
@@ -35,19 +39,24 @@ _log = logging.getLogger(__name__)
 STATUS: Mapping[type[ThreadkeepError], int] = {
     InvalidInput: 422,
     BadRequest: 400,
+    Unauthorized: 401,
+    Forbidden: 403,
     NotFound: 404,
     Conflict: 409,
     PayloadTooLarge: 413,
+    RateLimited: 429,
     # A model that cannot be used is the fault of what stands behind the gateway, not of the request.
     ModelError: 502,
     SummaryGenerationError: 502,
     SummaryTimeout: 504,
+    AuthUnavailable: 503,
     DatabaseError: 503,
     ShuttingDown: 503,
 }
 RETRY_AFTER_S = 2
+CHALLENGE = 'Bearer realm="threadkeep"'
 _HTTP_CODES = {404: "not_found", 405: "method_not_allowed", 413: PayloadTooLarge.code}
-_DATABASE_GONE = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout, PoolClosed, TooManyRequests)
+DATABASE_GONE = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout, PoolClosed, TooManyRequests)
 
 
 def status_of(error: ThreadkeepError) -> int:
@@ -58,6 +67,10 @@ def status_of(error: ThreadkeepError) -> int:
 def error_response(error: Exception) -> Json:
     """The answer to an error. What is not ours says nothing of itself: its text may hold anything."""
     match error:
+        case RateLimited():
+            return _answer(429, error.code, error.detail, {"Retry-After": str(error.retry_after_s)})
+        case Unauthorized():
+            return _answer(401, error.code, error.detail, {"WWW-Authenticate": CHALLENGE})
         case ThreadkeepError():
             return _answer(status_of(error), error.code, error.detail)
         case RequestValidationError():
@@ -65,7 +78,7 @@ def error_response(error: Exception) -> Json:
         case HTTPException():
             code = _HTTP_CODES.get(error.status_code, "http_error")
             return _answer(error.status_code, code, str(error.detail), error.headers)
-        case _ if isinstance(error, _DATABASE_GONE):
+        case _ if isinstance(error, DATABASE_GONE):
             return _answer(503, DatabaseError.code, "The database cannot be reached; try again in a moment")
         case psycopg.DataError():
             return _answer(422, InvalidInput.code, "A value of the request cannot be stored")
@@ -75,7 +88,7 @@ def error_response(error: Exception) -> Json:
 
 def install(app: FastAPI) -> None:
     """Make ``app`` answer every error in this form. Call it before any other middleware is added."""
-    for cls in (ThreadkeepError, RequestValidationError, HTTPException, psycopg.DataError, *_DATABASE_GONE):
+    for cls in (ThreadkeepError, RequestValidationError, HTTPException, psycopg.DataError, *DATABASE_GONE):
         app.add_exception_handler(cls, _handle)
     app.add_middleware(CatchAll)
 
@@ -122,7 +135,7 @@ async def _handle(request: Request, error: Exception) -> Json:
 
 def _answer(status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> Json:
     extra = {"Retry-After": str(RETRY_AFTER_S)} if status in (429, 503) else {}
-    return Json({"detail": detail, "code": code}, status, headers={**(headers or {}), **extra})
+    return Json({"detail": detail, "code": code}, status, headers={**extra, **(headers or {})})
 
 
 def _one_line(error: Exception) -> str:

@@ -10,7 +10,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import Response
 
 from app import __version__
-from app.api.deps import Injected
+from app.api.deps import Admin, Injected
 from app.api.responses import Json
 from app.errors import DatabaseError
 
@@ -68,6 +68,6 @@ async def docs(request: Request) -> Response:
 
 
 @router.get("/metrics")
-async def metrics(injected: Injected) -> Response:
-    """Prometheus' text format."""
+async def metrics(injected: Injected, admin: Admin) -> Response:
+    """Prometheus' text format. For administrators, where there are accounts."""
     return Response(generate_latest(injected.registry), media_type=CONTENT_TYPE_LATEST)

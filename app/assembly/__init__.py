@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
+from app.assembly.accounts import Accounts
 from app.assembly.agents import Agents, Clock, Memory
 from app.assembly.runs import Runs
 from app.assembly.stores import Stores
@@ -22,5 +23,6 @@ class Assembly:
         self.settings = settings
         self.stores = Stores(database)
         self.agents = Agents(settings, environ, self.stores, registry, now)
-        self.runs = Runs(settings, self.stores, self.agents)
-        self.web = Web(settings, self.stores, self.agents, self.runs, registry)
+        self.accounts = Accounts(settings, environ, self.stores)
+        self.runs = Runs(settings, self.stores, self.agents, self.accounts.limits)
+        self.web = Web(settings, self.stores, self.agents, self.runs, self.accounts, registry)

@@ -11,6 +11,7 @@ from app.config import Settings
 from app.persistence.queue import RunQueue
 from app.services.execution import RunExecutor
 from app.services.janitor import Janitor
+from app.services.limits import Limits
 from app.services.run_input import RunInputs
 from app.services.run_results import RunResults
 from app.services.run_streams import RunStreams
@@ -20,10 +21,11 @@ from app.services.runs import RunService
 class Runs:
     """The queue of runs and its readers. ``closing`` is set when this process ends its streams."""
 
-    def __init__(self, settings: Settings, stores: Stores, agents: Agents) -> None:
+    def __init__(self, settings: Settings, stores: Stores, agents: Agents, limits: Limits) -> None:
         self._settings = settings
         self._stores = stores
         self._agents = agents
+        self._limits = limits
         self.closing = asyncio.Event()
 
     @cached_property
@@ -45,6 +47,7 @@ class Runs:
             self._agents.graphs,
             self._settings.runs,
             self._stores.rollbacks,
+            self._limits,
         )
         feed = self._agents.memory.feed
         execute = feed.after(executor.execute) if self._agents.memory.enabled else executor.execute
@@ -59,6 +62,7 @@ class Runs:
             self.queue,
             self._agents.graphs,
             self._agents.models,
+            self._limits,
         )
 
     @cached_property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from app.persistence.accounts import AccountStore
 from app.persistence.breakers import BreakerStore
 from app.persistence.compactions import CompactionStore
 from app.persistence.database import Database
@@ -40,6 +41,10 @@ class Stores:
     @cached_property
     def breakers(self) -> BreakerStore:
         return BreakerStore(self.pool)
+
+    @cached_property
+    def accounts(self) -> AccountStore:
+        return AccountStore(self.pool)
 
     @cached_property
     def hub(self) -> EventHub:

@@ -10,6 +10,7 @@ from psycopg_pool import PoolTimeout
 
 from app.api.deps import Services
 from app.api.metering import HttpMetrics
+from app.assembly.accounts import Accounts
 from app.assembly.agents import Agents
 from app.assembly.runs import Runs
 from app.assembly.stores import Stores
@@ -27,12 +28,19 @@ class Web:
     """What is behind HTTP. ``background`` is work that outlives the request that began it."""
 
     def __init__(
-        self, settings: Settings, stores: Stores, agents: Agents, runs: Runs, registry: CollectorRegistry
+        self,
+        settings: Settings,
+        stores: Stores,
+        agents: Agents,
+        runs: Runs,
+        accounts: Accounts,
+        registry: CollectorRegistry,
     ) -> None:
         self._settings = settings
         self._stores = stores
         self._agents = agents
         self._runs = runs
+        self._accounts = accounts
         self._registry = registry
         self.background = Background()
 
@@ -97,6 +105,9 @@ class Web:
             skills=self._agents.skills,
             registry=self._registry,
             http_metrics=HttpMetrics(self._registry),
+            accounts=self._accounts.authenticator,
+            keys=self._accounts.keys,
+            limits=self._accounts.limits,
             check_ready=self.check_ready,
             strict_thread_ids=self._settings.server.strict_thread_ids,
         )

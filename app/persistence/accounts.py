@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 
@@ -104,6 +105,14 @@ class AccountStore:
             row = await cursor.fetchone()
         return int(row["tokens"]) if row else 0
 
+    async def active_runs(self, conn: AsyncConnection[Any], owner: str, except_thread: str | None) -> int:
+        """Runs of the owner that wait or are at work. Until the transaction of ``conn`` ends, nobody else counts them:
+        of two runs that are admitted at once, one sees the other."""
+        await conn.execute("SELECT pg_advisory_xact_lock(hashtextextended('runs of ' || %s, 0))", (owner,))
+        cursor = await conn.execute(_ACTIVE_RUNS, (owner, except_thread))
+        row = await cursor.fetchone()
+        return int(row["total"]) if row else 0
+
     async def manual_compactions(self, owner: str, thread_id: str, seconds: float) -> list[datetime]:
         """When people had the thread compacted within the last ``seconds``, the first of it first."""
         async with self._pool.connection() as conn:
@@ -122,6 +131,10 @@ SELECT owner, coalesce(k.keys, 0) AS keys, coalesce(t.threads, 0) AS threads
 FROM (SELECT owner, count(*) AS keys FROM api_keys WHERE revoked_at IS NULL GROUP BY owner) k
 FULL JOIN (SELECT owner, count(*) AS threads FROM threads WHERE deleted_at IS NULL GROUP BY owner) t USING (owner)
 ORDER BY owner
+"""
+_ACTIVE_RUNS = """
+SELECT count(*) AS total FROM runs r JOIN threads t USING (thread_id)
+WHERE r.status IN ('pending', 'running') AND t.owner = %s AND t.thread_id IS DISTINCT FROM %s
 """
 _MANUAL = """
 SELECT c.created_at FROM compactions c JOIN threads t USING (thread_id)

@@ -8,10 +8,10 @@ import re
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from app.errors import InvalidInput, NotFound, Unauthorized
 from app.persistence.accounts import AccountStore, KeyRecord, ValidKey
@@ -55,7 +55,7 @@ class Authenticator(Protocol):
     def required(self) -> bool: ...
 
     async def caller(self, shown: Shown) -> Caller:
-        """Raises Unauthorized."""
+        """Raises Unauthorized, and AuthUnavailable when that cannot be told now."""
         ...
 
 
@@ -98,6 +98,10 @@ class KeyAccounts:
 
     async def listed(self, owner: str | None = None) -> list[KeyRecord]:
         return await self._store.listed(owner)
+
+    async def owners(self) -> list[Mapping[str, Any]]:
+        """Everybody who has a key or a thread, by name."""
+        return await self._store.owners()
 
     async def revoke(self, key_id: str) -> KeyRecord:
         """Raises NotFound."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -16,8 +16,10 @@ from app.compaction.types import Candidate, Compaction, CompactionPolicy, Skippe
 from app.config import SummarizationSettings
 from app.errors import CompactionInvariantError, ModelError, SummaryGenerationError
 from app.persistence.breakers import Breaker, BreakerStore
-from app.persistence.compactions import CompactionRecord, CompactionStore
+from app.persistence.compactions import CompactionRecord, CompactionStore, InTransaction
+from app.persistence.pins import PinStore
 from app.ports import ChatModels, CompactionJob, Prepared, SummarizationEvent, SummarizationHook
+from app.services.budget import charged, is_spent
 from app.services.compaction_metrics import CompactionMetrics
 from app.services.compaction_report import announce, committing, failed, figures, skipped, what_fills
 
@@ -27,6 +29,9 @@ BREAKER_PAUSE_SECONDS = 30.0
 BREAKER_LONGEST_SECONDS = 1800.0
 
 log = logging.getLogger(__name__)
+
+Finish = Callable[[CompactionJob, str, Compaction], Awaitable[Prepared]]
+"""What is done with a finished compaction (job, its id, the compaction) before the state write."""
 
 
 class _BreakerOpen(Exception):
@@ -42,6 +47,7 @@ class ThreadCompactor:
         models: ChatModels,
         store: CompactionStore,
         breakers: BreakerStore,
+        pins: PinStore,
         metrics: CompactionMetrics,
         is_overflow: Callable[[BaseException], bool],
         hooks: Sequence[SummarizationHook] = (),
@@ -51,6 +57,7 @@ class ThreadCompactor:
         self._models = models
         self._store = store
         self._breakers = breakers
+        self._pins = pins
         self._metrics = metrics
         self.is_overflow = is_overflow
         self._hooks = tuple(hooks)
@@ -78,7 +85,7 @@ class ThreadCompactor:
         return self._counters[model_name]
 
     async def automatic(self, job: CompactionJob) -> Prepared | None:
-        if not self._settings.enabled:
+        if not self._settings.enabled or is_spent():
             return None
         try:
             outcome = await self._compact(job, self._refuse_while_waiting)
@@ -96,7 +103,7 @@ class ThreadCompactor:
         return outcome
 
     async def recover(self, job: CompactionJob) -> Prepared | None:
-        if not self._settings.enabled:
+        if not self._settings.enabled or is_spent():
             return None
         try:
             outcome = await self._compact(job)
@@ -110,6 +117,10 @@ class ThreadCompactor:
 
     async def manual(self, job: CompactionJob) -> Prepared | Skipped:
         return await self._compact(job)
+
+    async def draft(self, job: CompactionJob, store: Finish) -> Prepared | Skipped:
+        """As ``manual``, but the compaction is only given to ``store``: it is not begun, and no hook is told."""
+        return await self._attempt(job, store)
 
     def completed(self, job: CompactionJob, prepared: Prepared) -> None:
         record = committing(job, prepared.compaction_id, prepared.compaction)
@@ -129,11 +140,21 @@ class ThreadCompactor:
         if record:
             self._metrics.observe(record, "committed")
 
-    def describe(self, job: CompactionJob) -> str:
-        return what_fills(job.context, self.counter(job.model_name))
+    async def describe(self, job: CompactionJob) -> str:
+        context = replace(job.context, pinned=await self.pinned(job))
+        return what_fills(context, self.counter(job.model_name))
+
+    async def pinned(self, job: CompactionJob) -> frozenset[str]:
+        """Ids of the messages that must stay. Nobody pins what a subagent says inside a run."""
+        return frozenset() if job.checkpoint_ns else await self._pins.ids(job.thread_id)
 
     async def _compact(
         self, job: CompactionJob, check: Callable[[CompactionJob], Any] | None = None
+    ) -> Prepared | Skipped:
+        return await self._attempt(job, self.prepare, check)
+
+    async def _attempt(
+        self, job: CompactionJob, finish: Finish, check: Callable[[CompactionJob], Any] | None = None
     ) -> Prepared | Skipped:
         compaction_id = str(uuid.uuid4())
         begun: list[Plan] = []
@@ -147,7 +168,7 @@ class ThreadCompactor:
         try:
             outcome = await self._run_pipeline(job, on_start)
             if isinstance(outcome, Compaction):
-                return await self._prepare(job, compaction_id, outcome)
+                return await finish(job, compaction_id, outcome)
         except _BreakerOpen:
             raise
         except (
@@ -161,7 +182,7 @@ class ThreadCompactor:
 
     async def _run_pipeline(self, job: CompactionJob, on_start: Any) -> Compaction | Skipped:
         policy = self._policy if job.keep is None else replace(self._policy, keep=job.keep)
-        return await compact(
+        work = compact(
             job.context,
             policy,
             self.counter(job.model_name),
@@ -172,7 +193,9 @@ class ThreadCompactor:
             health=self._health,
             is_overflow=self.is_overflow,
             on_start=on_start,
+            pins=partial(self.pinned, job),
         )
+        return await charged(work)
 
     def _candidates(self, model_name: str) -> list[Candidate]:
         """Rule E0: the configured summariser, then the run's own model; each name once."""
@@ -182,7 +205,15 @@ class ThreadCompactor:
             for name in names
         ]
 
-    async def _prepare(self, job: CompactionJob, compaction_id: str, compaction: Compaction) -> Prepared:
+    async def prepare(
+        self,
+        job: CompactionJob,
+        compaction_id: str,
+        compaction: Compaction,
+        first: InTransaction | None = None,
+    ) -> Prepared:
+        """The first half of a commit: hooks, archive and record. ``first`` is done first in its transaction. Raises
+        MessagePinned."""
         await self._run_hooks(job, compaction_id, compaction)
         record = committing(job, compaction_id, compaction)
         seen_ids = [message.id for message in job.context.messages]

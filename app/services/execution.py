@@ -11,7 +11,6 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
-from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langgraph.graph.state import CompiledStateGraph
 
 from app.config import RunSettings
@@ -23,10 +22,13 @@ from app.persistence.rollback import RollbackStore
 from app.persistence.runs import Run, RunLost, RunStatus, RunStore
 from app.persistence.threads import ThreadStore
 from app.ports import Graphs
+from app.services.accounts import NOBODY
+from app.services.budget import CURRENT, TokenBudget, budget_of
 from app.services.event_writer import EventWriter
 from app.services.graph_events import NamedEvent, graph_events
+from app.services.limits import Limits
 from app.services.patience import to_its_end, undisturbed, unless_cancelled
-from app.services.run_request import call_of
+from app.services.run_request import OWNER_KEY, call_of
 from app.services.state import summarize_snapshot
 from app.telemetry import redact
 
@@ -62,6 +64,7 @@ class RunExecutor:
         graphs: Graphs,
         settings: RunSettings,
         rollbacks: RollbackStore,
+        limits: Limits,
     ) -> None:
         self._runs = runs
         self._events = events
@@ -69,6 +72,7 @@ class RunExecutor:
         self._graphs = graphs
         self._settings = settings
         self._rollbacks = rollbacks
+        self._limits = limits
 
     async def execute(self, run_id: str) -> None:
         """Execute a run to its end. Raises HandBack when this worker is told to stop before, and when the run has to
@@ -95,13 +99,22 @@ class RunExecutor:
         raise HandBack(run_id, AWAY_SECONDS)
 
     async def _execute(self, run: Run) -> None:
-        usage = UsageMetadataCallbackHandler()
+        limit = budget_of(run.kwargs["config"], run.kwargs["context"], self._limits.run_tokens)
+        usage = TokenBudget(limit)
         work = asyncio.create_task(self._stream(run, usage), name=f"run {run.run_id}")
-        if await unless_cancelled(work):
-            ending = await undisturbed(self._ending(run, work))
-        else:
-            ending = await undisturbed(self._stopped(run))
+        try:
+            if await unless_cancelled(work):
+                ending = await undisturbed(self._ending(run, work))
+            else:
+                ending = await undisturbed(self._stopped(run))
+        finally:
+            # Before its end is known, so that whoever sees it and goes on at once is held to what was used.
+            await undisturbed(self._charge(run, usage))
         await undisturbed(self._end(run, ending, usage))
+
+    async def _charge(self, run: Run, usage: TokenBudget) -> None:
+        owner = run.kwargs.get(OWNER_KEY, NOBODY)
+        await through_outage(lambda: self._limits.used(owner, usage.spent))
 
     async def _ending(self, run: Run, work: asyncio.Task[None]) -> Ending | None:
         """How the run ended by itself. None when it is another worker's now. Raises HandBack when the database was
@@ -137,13 +150,14 @@ class RunExecutor:
         if await through_outage(lambda: self._runs.hand_back(run.run_id, run.attempt, counts=counts)):
             raise HandBack(run.run_id)
 
-    async def _stream(self, run: Run, usage: UsageMetadataCallbackHandler) -> None:
+    async def _stream(self, run: Run, usage: TokenBudget) -> None:
         first = 1 if run.attempt == 1 else await self._events.last_seq(run.run_id) + 1
         async with EventWriter(self._events, run.run_id, run.attempt, first) as writer:
             await writer.put("metadata", {"run_id": run.run_id, "attempt": run.attempt})
             graph = self._graphs.for_run(run.kwargs["graph_name"], run.kwargs["model_name"])
             call = call_of(run, resumed=run.attempt > 1 and await _has_begun(graph, run))
             call.config["callbacks"] = [usage]
+            CURRENT.set(usage)
             await _refuse_answer_to_nothing(graph, run)
             await self._in_time(writer, graph_events(graph, call))
 
@@ -160,9 +174,7 @@ class RunExecutor:
                 raise RunTimeout(f"The run took longer than {limit:g} seconds") from None
             raise
 
-    async def _end(
-        self, run: Run, ending: Ending | None, usage: UsageMetadataCallbackHandler | None = None
-    ) -> None:
+    async def _end(self, run: Run, ending: Ending | None, usage: TokenBudget | None = None) -> None:
         """The thread first, then the run and its ``end`` event: who sees ``end`` sees everything else. Nothing to do
         when the run is another worker's now."""
         if ending is None:

@@ -11,15 +11,20 @@ from langgraph.types import Command, Send
 
 from app.persistence.checkpoints import ATTEMPT_KEY
 from app.persistence.runs import Run
+from app.services.accounts import NOBODY
 from app.services.graph_events import GraphCall
 from app.services.messages import read_messages
+
+OWNER_KEY = "owner"
+"""Where a run keeps whose it is."""
 
 MultitaskStrategy = Literal["reject", "enqueue", "interrupt", "rollback"]
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """The body of a run, validated. ``input`` None without ``command`` continues the thread where it stands."""
+    """The body of a run, validated. ``input`` None without ``command`` continues the thread where it stands. A
+    ``temporary`` thread is removed when its run is over."""
 
     assistant_id: str
     input: Any = None
@@ -37,6 +42,8 @@ class RunRequest:
     cancel_on_disconnect: bool = False
     durability: str | None = None
     after_seconds: float = 0.0
+    webhook: str | None = None
+    temporary: bool = False
 
     @property
     def model_name(self) -> str | None:
@@ -63,6 +70,12 @@ def call_of(run: Run, *, resumed: bool) -> GraphCall:
         interrupt_after=kwargs["interrupt_after"],
         durability=kwargs["durability"],
     )
+
+
+def auth_user(owner: str) -> dict[str, Any]:
+    """Whose run it is, under the names that LangGraph's own server gives to graphs. No client can write them."""
+    user = {"identity": owner, "is_authenticated": owner != NOBODY, "display_name": owner, "permissions": []}
+    return {"langgraph_auth_user": user, "langgraph_auth_user_id": owner}
 
 
 def _input(kwargs: Mapping[str, Any]) -> Any:
@@ -97,6 +110,7 @@ def _config(run: Run, *, resumed: bool) -> RunnableConfig:
     checkpoint = run.kwargs["checkpoint"]
     if checkpoint and not resumed:
         configurable |= checkpoint
+    owner = run.kwargs.get(OWNER_KEY, NOBODY)
     identity = {
         "run_id": run.run_id,
         "graph_id": run.kwargs["graph_name"],
@@ -104,7 +118,7 @@ def _config(run: Run, *, resumed: bool) -> RunnableConfig:
         ATTEMPT_KEY: run.attempt,
     }
     config: dict[str, Any] = {
-        "configurable": configurable | identity,
+        "configurable": configurable | identity | auth_user(owner),
         "metadata": {**run.metadata, **identity},
         "run_id": run.run_id,
     }

@@ -6,13 +6,15 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.agent.build import assistant_id
+from app.agent.names import assistant_id
 from app.errors import Conflict, InvalidInput, NotFound, ThreadBusy
 from app.persistence.queue import RunQueue
 from app.persistence.runs import Admission, CancelAction, Run, RunStore
 from app.ports import ChatModels, Graphs
+from app.services.budget import budget_of
+from app.services.limits import Limits
 from app.services.run_input import RunInputs
-from app.services.run_request import RunRequest
+from app.services.run_request import OWNER_KEY, RunRequest
 from app.services.run_streams import RunStreams
 
 
@@ -27,6 +29,7 @@ class RunService:
         queue: RunQueue,
         graphs: Graphs,
         models: ChatModels,
+        limits: Limits,
     ) -> None:
         self._inputs = inputs
         self._runs = runs
@@ -34,33 +37,39 @@ class RunService:
         self._queue = queue
         self._graphs = graphs
         self._models = models
+        self._limits = limits
 
     async def start(self, thread_id: str, owner: str, request: RunRequest) -> Run:
         """Admit a run and queue it, in one transaction.
 
-        Raises InvalidInput or NotFound (assistant, model), NotFound (thread), ThreadBusy (strategy ``reject``).
+        Raises InvalidInput or NotFound (assistant, model), NotFound (thread), ThreadBusy (strategy ``reject``),
+        RateLimited (what the owner may use).
         """
         graph_name = self._graphs.resolve(request.assistant_id)
         model_name = self.model_for(graph_name, request.model_name)
+        budget_of(request.config, request.context, None)
         request = await self._inputs.clean(thread_id, graph_name, request)
+        await self._limits.tokens(owner)
+        replaces = request.multitask_strategy in ("interrupt", "rollback")
         async with self._runs.admission(thread_id, owner, create=request.create_thread) as admission:
             if admission is None:
                 raise NotFound(f"There is no thread {thread_id}")
             active = await admission.active_runs()
             if request.multitask_strategy == "reject" and (active or admission.reserved):
                 raise ThreadBusy(f"Thread {thread_id} is busy; the run was rejected as its strategy says")
-            run = await self._insert(admission, request, graph_name, model_name)
+            await self._limits.run(admission.connection, owner, thread_id if replaces else None)
+            run = await self._insert(admission, owner, request, graph_name, model_name)
         if request.multitask_strategy in ("interrupt", "rollback"):
             await self._stop(active, request.multitask_strategy)
         return run
 
     async def _insert(
-        self, admission: Admission, request: RunRequest, graph_name: str, model_name: str
+        self, admission: Admission, owner: str, request: RunRequest, graph_name: str, model_name: str
     ) -> Run:
         run = await admission.insert(
             run_id=str(uuid.uuid4()),
             assistant_id=assistant_id(graph_name),
-            kwargs=request.to_kwargs(graph_name, model_name),
+            kwargs={**request.to_kwargs(graph_name, model_name), OWNER_KEY: owner},
             metadata=request.metadata,
             multitask_strategy=request.multitask_strategy,
             thread_metadata={"graph_id": graph_name, "assistant_id": assistant_id(graph_name)},
@@ -147,4 +156,4 @@ def run_to_json(run: Run) -> dict[str, Any]:
 
 
 def _public(kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in kwargs.items() if key not in {"create_thread"}}
+    return {key: value for key, value in kwargs.items() if key not in {"create_thread", OWNER_KEY}}

@@ -16,7 +16,7 @@ import orjson
 from jwt.types import Options
 
 from app.config import JwtSettings
-from app.errors import ConfigError, InvalidInput, Unauthorized
+from app.errors import AuthUnavailable, ConfigError, InvalidInput, Unauthorized
 from app.services.accounts import Caller, Shown, check_owner
 
 # Keys are fetched anew after this time, and for a key nobody knows, but not more often than the floor: a flood of
@@ -38,7 +38,7 @@ class VerificationKeys(Protocol):
     """What a signature is checked with."""
 
     async def find(self, kid: str | None, algorithm: str) -> Any:
-        """The key of this id for this algorithm; None when there is none."""
+        """The key of this id for this algorithm; None when there is none. Raises AuthUnavailable."""
         ...
 
 
@@ -72,6 +72,10 @@ class PublicKeys:
         if found is None and self._age() >= FLOOR_S:
             await self._refresh(FLOOR_S)
             found = _matching(self._keys, kid, algorithm)
+        if not self._keys:
+            raise AuthUnavailable(
+                "The keys that tokens are checked with cannot be read; try again in a moment"
+            )
         return found
 
     def _age(self) -> float:
