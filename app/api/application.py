@@ -16,9 +16,11 @@ from app.api import (
     errors,
     memory,
     models,
+    page,
     runs,
     skills,
     state,
+    store,
     system,
     threads,
 )
@@ -78,8 +80,9 @@ def build_app(settings: ServerSettings, lifespan: Lifespan | None) -> FastAPI:
     app.add_middleware(Metering)
     app.add_middleware(RequestIds)
     resources = APIRouter(prefix=PREFIX)
-    for module in (threads, state, runs, compaction, assistants, memory, models, skills, accounts, system):
+    for module in (threads, state, runs, compaction, assistants, memory, models, skills, accounts, store, system):
         resources.include_router(module.router)
     app.include_router(resources)
     app.include_router(system.router, include_in_schema=False)
+    page.install(app)
     return app

@@ -1,0 +1,296 @@
+/** The middle of the page: which messages are shown, in which order, and where one looks. */
+
+import { api } from "./api.js";
+import { byId, h, button } from "./dom.js";
+import { t } from "./i18n.js";
+import { markerNode, progressNode } from "./marker.js";
+import { growText, messageNode } from "./message.js";
+import { interruptNode } from "./question.js";
+import { Transcript } from "./transcript.js";
+
+const PAGE = 60;
+const MOST = 360; // entries in the page at once; further ones are loaded again when one scrolls there
+const NEAR = 600; // pixels from an end at which the next page is asked for
+
+export class Conversation {
+  /** `deeds`: what the person can do with a message or a marker (edit, retry, pin, copy, undo, redo, answer, inspect). */
+  constructor(deeds) {
+    this.transcript = new Transcript();
+    this.deeds = deeds;
+    this.threadId = null;
+    this.interrupts = [];
+    this.busy = false;
+    this._nodes = new Map(); // key → {node, version, stamp}
+    this._unfolded = new Set();
+    this._scroller = byId("scroller");
+    this._list = byId("conversation");
+    this._end = byId("to-end");
+    this._end.append(t("toEnd"));
+    this._end.addEventListener("click", () => this.toEnd());
+    this._scroller.addEventListener("scroll", () => this._scrolled(), { passive: true });
+    this._loading = false;
+    this._following = true;
+  }
+
+  /** Shows a thread from its end; null: the empty page. Rejects with ApiError. */
+  async open(threadId) {
+    this.threadId = threadId;
+    this.transcript.clear();
+    this._unfolded.clear();
+    this.interrupts = [];
+    this._following = true;
+    if (threadId) await this.refresh();
+    else this.render();
+    this.toEnd();
+  }
+
+  /** Reads the newest page again. */
+  async refresh() {
+    const asked = this.threadId;
+    const page = await this._page({});
+    if (asked !== this.threadId) return;
+    this.transcript.takeNewest(page);
+    this.render();
+  }
+
+  /** Reads everything anew: another branch is the conversation now. */
+  async reload() {
+    const asked = this.threadId;
+    const page = await this._page({});
+    if (asked !== this.threadId) return;
+    this.transcript.stored = [];
+    this.transcript.forgetLive();
+    this.transcript.markers = [];
+    this.transcript.takeNewest(page);
+    this.render();
+  }
+
+  async _page({ before, limit = PAGE }) {
+    const query = new URLSearchParams({ limit, render: "html" });
+    if (before) query.set("before_seq", before);
+    return api.get(`threads/${this.threadId}/messages?${query}`);
+  }
+
+  /** Shows a message of the past and marks it. */
+  async jumpTo(seq) {
+    if (!this.transcript.stored.some((entry) => entry.seq === seq)) {
+      this.transcript.takeMiddle(await this._page({ before: seq + PAGE / 2 }));
+      this.render();
+    }
+    const entry = this.transcript.stored.find((one) => one.seq === seq);
+    const node = entry && this._nodes.get(entry.key)?.node;
+    if (!node) return;
+    this._following = false;
+    node.scrollIntoView({ block: "center" });
+    node.classList.add("is-found");
+    node.addEventListener("animationend", () => node.classList.remove("is-found"), { once: true });
+  }
+
+  async toEnd() {
+    if (this.transcript.hasNewer) await this.reload();
+    this._following = true;
+    this._scroller.scrollTop = this._scroller.scrollHeight;
+  }
+
+  async _scrolled() {
+    const { scrollTop, scrollHeight, clientHeight } = this._scroller;
+    const below = scrollHeight - scrollTop - clientHeight;
+    this._following = below < 80 && !this.transcript.hasNewer;
+    this._end.hidden = below < 400 && !this.transcript.hasNewer;
+    if (this._loading || !this.threadId) return;
+    if (scrollTop < NEAR && this.transcript.hasOlder) await this._load("older");
+    else if (below < NEAR && this.transcript.hasNewer) await this._load("newer");
+  }
+
+  async _load(direction) {
+    this._loading = true;
+    try {
+      const { stored } = this.transcript;
+      const asked = this.threadId;
+      const before = direction === "older" ? stored[0].seq : stored.at(-1).seq + PAGE + 1;
+      const page = await this._page({ before });
+      if (asked !== this.threadId) return;
+      const anchor = this._anchor(direction);
+      if (direction === "older") this.transcript.takeOlder(page, MOST);
+      else this.transcript.takeNewer({ ...page, newer: page.data.at(-1)?.seq === before - 1 }, MOST);
+      this.render();
+      anchor();
+    } catch (error) {
+      this.deeds.failed(error);
+    } finally {
+      this._loading = false;
+    }
+  }
+
+  /** Keeps what one looks at where it is, while messages come and go above it. */
+  _anchor(direction) {
+    const { stored } = this.transcript;
+    const entry = direction === "older" ? stored[0] : stored.at(-1);
+    const node = this._nodes.get(entry.key)?.node;
+    const before = node?.getBoundingClientRect().top ?? 0;
+    return () => {
+      if (node?.isConnected) this._scroller.scrollTop += node.getBoundingClientRect().top - before;
+    };
+  }
+
+  /** Takes an event of the run; what it changes is drawn with the next frame. */
+  take(event) {
+    const change = this.transcript.take(event);
+    if (change) this.schedule(change);
+  }
+
+  schedule(change) {
+    this._change = this._change === "all" ? "all" : change;
+    this._frame ??= requestAnimationFrame(() => {
+      this._frame = null;
+      const what = this._change;
+      this._change = null;
+      if (what !== "text" || !this._grow()) this.render();
+      this._follow();
+    });
+  }
+
+  /** Only the newest message grew: its text is written on. */
+  _grow() {
+    const entries = [...this.transcript.live.values()];
+    return entries.length > 0 && entries.every((entry) => this._growOne(entry));
+  }
+
+  _growOne(entry) {
+    const shown = this._nodes.get(entry.key);
+    if (!shown) return false;
+    if (shown.version === entry.version) return true;
+    if (!growText(shown.node, entry)) return false;
+    shown.version = entry.version;
+    return true;
+  }
+
+  _follow() {
+    if (this._following) this._scroller.scrollTop = this._scroller.scrollHeight;
+  }
+
+  render() {
+    const wanted = this._wanted();
+    const kept = new Set(wanted.map(({ key }) => key));
+    for (const [key, { node }] of this._nodes) {
+      if (kept.has(key)) continue;
+      node.remove();
+      this._nodes.delete(key);
+    }
+    let place = this._list.firstChild;
+    for (const item of wanted) {
+      const node = this._nodeOf(item);
+      if (node === place) place = place.nextSibling;
+      else this._list.insertBefore(node, place);
+    }
+    while (place) {
+      const next = place.nextSibling;
+      place.remove();
+      place = next;
+    }
+    this._follow();
+    this._scrolledLater();
+  }
+
+  _scrolledLater() {
+    // A page that does not fill the window has no scrollbar to ask for more with.
+    if (this.transcript.hasOlder && this._scroller.scrollHeight <= this._scroller.clientHeight + NEAR) this._scrolled();
+  }
+
+  /** A node is built again only when its stamp is another one. */
+  _nodeOf({ key, stamp, build }) {
+    const known = this._nodes.get(key);
+    if (known && known.stamp === stamp) return known.node;
+    const node = build();
+    if (known) known.node.replaceWith(node);
+    this._nodes.set(key, { node, stamp, version: Number(String(stamp).split("/")[0]) || 0 });
+    return node;
+  }
+
+  _wanted() {
+    const { transcript } = this;
+    const view = this._view();
+    const list = [];
+    if (!this.threadId) return [this._item("welcome", "0", () => this.deeds.welcome())];
+    if (transcript.hasOlder) list.push(this._item("older", "0", () => h("p", { class: "loading" }, t("loading"))));
+    const markers = [...transcript.markers];
+    for (const entry of this._shown(transcript.entries())) {
+      while (markers.length && entry.seq !== null && markers[0].after_seq < entry.seq) list.push(this._marker(markers.shift()));
+      list.push(this._message(entry, view));
+    }
+    if (!transcript.hasNewer) list.push(...markers.map((marker) => this._marker(marker)), ...this._ending());
+    return list;
+  }
+
+  _marker(marker) {
+    const key = `marker:${marker.compaction_id}`;
+    const stamp = JSON.stringify([marker, this._unfolded.has(key)]);
+    return this._item(key, stamp, () => markerNode(marker, this.deeds, this._keeper(key)));
+  }
+
+  _message(entry, view) {
+    const calls = (entry.message.tool_calls ?? []).map((call) => [view.resultOf(call.id)?.id, view.delegation(call.id)?.status, view.nested(call.id)?.map((one) => one.version).join()].join(":"));
+    const unfolded = [...this._unfolded].filter((key) => key.includes(entry.key) || key.endsWith(":all")).join();
+    const stamp = [entry.version, entry.seq, entry.archived, entry.pinned, Boolean(entry.html), this.busy && calls.length > 0, calls.join("|"), unfolded.length].join("/");
+    return this._item(entry.key, stamp, () => messageNode(entry, view));
+  }
+
+  /** What stands behind the last message: a compaction under way, a waiting question, an error, that somebody is at work. */
+  _ending() {
+    const list = [];
+    const { progress } = this.transcript;
+    if (progress) list.push(this._item("progress", JSON.stringify(progress), () => progressNode(progress)));
+    for (const interrupt of this.interrupts) {
+      list.push(this._item(`interrupt:${interrupt.id}`, "0", () => interruptNode(interrupt, this.deeds)));
+    }
+    if (this.busy) list.push(this._item("busy", "0", () => h("p", { class: "working", role: "status" }, h("span", { class: "pulse" }), t("working"))));
+    if (this.error) list.push(this._item("error", this.error, () => h("p", { class: "failure", role: "alert" }, h("strong", {}, t("runFailed")), " ", this.error, " ", button(t("goOn"), { class: "link", onclick: () => this.deeds.goOn() }))));
+    return list;
+  }
+
+  /** Results stand inside their calls; those of calls that are not loaded stand alone. */
+  _shown(entries) {
+    const calls = new Set(entries.flatMap((entry) => (entry.message.tool_calls ?? []).map((call) => call.id)));
+    return entries.filter((entry) => entry.message.type !== "tool" || !calls.has(entry.message.tool_call_id));
+  }
+
+  _view() {
+    const { transcript } = this;
+    const results = resultsOf(transcript.entries());
+    return {
+      busy: this.busy,
+      unfolded: this._unfolded,
+      keep: (key, open) => (open ? this._unfolded.add(key) : this._unfolded.delete(key)),
+      unfold: (key) => {
+        this._unfolded.add(key);
+        this.render();
+      },
+      resultOf: (id) => results.get(id) ?? null,
+      delegation: (id) => transcript.delegations.get(id) ?? null,
+      nested: (id) => (transcript.nested.has(id) ? [...transcript.nested.get(id).values()] : null),
+      nestedResult: (id) => {
+        const within = resultsOf([...transcript.nested.get(id).values()]);
+        return (call) => within.get(call) ?? null;
+      },
+      copy: this.deeds.copy,
+      pin: this.deeds.pin,
+      edit: this.deeds.edit,
+      retry: this.deeds.retry,
+    };
+  }
+
+  _keeper(key) {
+    return {
+      open: this._unfolded.has(key),
+      keep: (open) => (open ? this._unfolded.add(key) : this._unfolded.delete(key)),
+    };
+  }
+
+  _item(key, stamp, build) {
+    return { key, stamp, build };
+  }
+}
+
+function resultsOf(entries) {
+  return new Map(entries.filter((entry) => entry.message.type === "tool").map((entry) => [entry.message.tool_call_id, entry.message]));
+}
