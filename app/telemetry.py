@@ -12,19 +12,22 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Literal
 
+from app.redaction import Redactor
+
 _REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
 _TEXT = "%(asctime)s %(levelname)-7s %(name)s%(request)s: %(message)s"
 # These repeat what our own log says, or say every statement and call.
 _QUIET = ("httpx", "httpcore", "psycopg.pool", "uvicorn.access", "procrastinate", "openai", "alembic", "mcp")
 
 
-_SECRETS = (
+# Besides the known kinds: a log line or an error is read for its sense, not for its values, so that a doubt is enough.
+_DOUBTFUL = (
     (re.compile(r"(://[^\s:/@]*):[^\s/@]+@"), r"\1:***@"),
     (re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|ghp|lsv2)[-_][\w-]{12,}"), "***"),
     (re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]{8,}", re.IGNORECASE), r"\1 ***"),
     (
         re.compile(
-            r"(api[-_]?key|access[-_]?token|secret|password)(['\"]?\s*[:=]\s*['\"]?)[^\s'\",}&]+",
+            r"(api[-_]?key|access[-_]?token|(?<!\[)secret|(?<!\[secret:)password)(['\"]?\s*[:=]\s*['\"]?)[^\s'\",}&\[]+",
             re.IGNORECASE,
         ),
         r"\1\2***",
@@ -32,20 +35,24 @@ _SECRETS = (
 )
 
 
-def redact(text: str) -> str:
+_KNOWN = Redactor()
+
+
+def redact(text: str, redactor: Redactor = _KNOWN) -> str:
     """The text without what looks like a key, a token or a password. For logs and for errors that clients
-    see.
+    see. ``redactor`` knows further kinds.
     """
-    for pattern, replacement in _SECRETS:
+    text = redactor.text(text)
+    for pattern, replacement in _DOUBTFUL:
         text = pattern.sub(replacement, text)
     return text
 
 
-def set_up_logging(level: str, style: Literal["text", "json"]) -> None:
+def set_up_logging(level: str, style: Literal["text", "json"], redactor: Redactor = _KNOWN) -> None:
     """Log to stderr, every line with the id of the request that caused it. For the start of the process."""
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(_add_request_id)
-    handler.setFormatter(JsonLines() if style == "json" else TextLines(_TEXT))
+    handler.setFormatter(JsonLines(redactor) if style == "json" else TextLines(_TEXT, redactor))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
@@ -66,25 +73,33 @@ def request_scope(request_id: str) -> Iterator[None]:
 class TextLines(logging.Formatter):
     """Lines for people, without secrets."""
 
+    def __init__(self, form: str, redactor: Redactor = _KNOWN) -> None:
+        super().__init__(form)
+        self._redactor = redactor
+
     def format(self, record: logging.LogRecord) -> str:
-        return redact(super().format(record))
+        return redact(super().format(record), self._redactor)
 
 
 class JsonLines(logging.Formatter):
     """One JSON object a line, without secrets: time, level, logger, message, request_id, error."""
+
+    def __init__(self, redactor: Redactor = _KNOWN) -> None:
+        super().__init__()
+        self._redactor = redactor
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": redact(record.getMessage(), self._redactor),
         }
         if request_id := _REQUEST_ID.get():
             line["request_id"] = request_id
         if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
-        return redact(json.dumps(line, ensure_ascii=False, default=str))
+            line["error"] = redact(self.formatException(record.exc_info), self._redactor)
+        return json.dumps(line, ensure_ascii=False, default=str)
 
 
 def _add_request_id(record: logging.LogRecord) -> bool:

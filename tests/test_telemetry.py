@@ -25,7 +25,7 @@ from app.telemetry import JsonLines, redact, request_scope, set_up_logging
 def test_what_looks_like_a_secret_is_taken_out(text: str, secret: str) -> None:
     assert secret in text
     assert secret not in redact(text)
-    assert "***" in redact(text)
+    assert "***" in redact(text) or "[secret:" in redact(text)
 
 
 @pytest.mark.parametrize(

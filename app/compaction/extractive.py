@@ -14,6 +14,7 @@ from app.compaction.content import text_of
 from app.compaction.render import Transcript
 from app.compaction.roles import is_human, is_real_user_message
 from app.compaction.shorten import Count, by_sections, head
+from app.compaction.types import Redact, unchanged
 
 EXTRACTIVE_MARK = "[Extractive summary: copied from the conversation, as no model could summarise it]"
 
@@ -33,15 +34,19 @@ _REFERENCE = re.compile(
 
 
 def extractive_summary(
-    messages: Sequence[BaseMessage], previous: str | None, max_tokens: int, count: Count
+    messages: Sequence[BaseMessage],
+    previous: str | None,
+    max_tokens: int,
+    count: Count,
+    redact: Redact = unchanged,
 ) -> str:
     """What the user asked, the previous summary, where the work stands, and paths, links and ids.
 
-    At most ``max_tokens`` tokens by ``count``, the mark excepted when not even that fits.
+    At most ``max_tokens`` tokens by ``count``, the mark excepted when not even that fits. ``redact`` takes secrets out.
     """
     page = _Page(max_tokens - count(EXTRACTIVE_MARK) - 1, count)
-    transcript = Transcript(messages)
-    page.add("Requests of the user", _requests(messages, count), _REQUESTS)
+    transcript = Transcript(messages, redact)
+    page.add("Requests of the user", _requests(messages, count, redact), _REQUESTS)
     page.add_text("Summary before this one", _before(previous), _PREVIOUS)
     page.add("Last messages", _last(transcript, count), _LAST)
     page.add("Paths, links and ids", _references(transcript), _REFERENCES)
@@ -86,9 +91,13 @@ class _Page:
             self._sections.append(f"## {title}\n{body}")
 
 
-def _requests(messages: Sequence[BaseMessage], count: Count) -> list[tuple[int, str]]:
+def _requests(messages: Sequence[BaseMessage], count: Count, redact: Redact) -> list[tuple[int, str]]:
     """What the user said: the first request, then the newest back to the oldest."""
-    said = [text_of(message) for message in messages if is_human(message) and is_real_user_message(message)]
+    said = [
+        redact(text_of(message))
+        for message in messages
+        if is_human(message) and is_real_user_message(message)
+    ]
     lines = [(place, _line(text, count)) for place, text in enumerate(said) if text.strip()]
     return [*lines[:1], *reversed(lines[1:])]
 

@@ -14,6 +14,7 @@ from typing import Any
 from langchain_core.exceptions import ContextOverflowError
 
 from app.compaction.plain import plain
+from app.redaction import Redactor
 
 _TRANSIENT_STATUS = frozenset({408, 425, 429, *range(500, 600)}) - {501, 505}
 _TRANSIENT_NAMES = re.compile(
@@ -27,6 +28,7 @@ _SECRET = re.compile(
     r"(?i:bearer|basic)\s+\S+|\b(?:sk|pk|rk|key|AIza|gsk|xai|hf)[-_][\w*-]{6,}|(?<=://)[^/\s@]+@|[\w+/-]{32,}={0,2}"
 )
 _MAX_REASON = 240
+_KNOWN = Redactor()
 _STATUS_NAMES = ("status_code", "http_status", "status", "code")
 
 
@@ -62,7 +64,8 @@ def retry_after_s(error: BaseException) -> float | None:
 def describe(error: BaseException) -> str:
     """Class name and first line of an error, shortened, without anything that looks like a secret."""
     line = next(iter(plain(str(error)).strip().splitlines()), "")
-    text = _SECRET.sub("[…]", line)
+    # Before it is cut: half a key does not look like one.
+    text = _SECRET.sub("[…]", _KNOWN.text(line))
     shown = text if len(text) <= _MAX_REASON else f"{text[:_MAX_REASON]}…"
     return f"{type(error).__name__}: {shown}" if shown else type(error).__name__
 

@@ -100,14 +100,19 @@ class _Job:
         """Whether a summary without a model may stand in (rule E7)."""
         return self.kind == "overflow" and self.policy.overflow_fallback == "extractive"
 
+    @property
+    def _previous(self) -> str | None:
+        """The summary so far: one from before, or that a person wrote, may hold what no summary should."""
+        return self.context.summary and self.policy.redact(self.context.summary)
+
     def task(self, instructions: str | None, is_overflow: Callable[[BaseException], bool]) -> SummaryTask:
         return SummaryTask(
-            reader=Reader(self.plan.partition.removed, self.counter.text),
-            previous=self.context.summary,
+            reader=Reader(self.plan.partition.removed, self.counter.text, self.policy.redact),
+            previous=self._previous,
             policy=self.policy,
             max_tokens=self.plan.max_summary_tokens,
             count=self.counter.text,
-            instructions=instructions,
+            instructions=instructions and self.policy.redact(instructions),
             is_overflow=is_overflow,
         )
 
@@ -115,15 +120,16 @@ class _Job:
         """A summary that no model wrote; as no model read the messages, its coverage is 0."""
         text = extractive_summary(
             self.plan.partition.removed,
-            self.context.summary,
+            self._previous,
             self.plan.max_summary_tokens,
             self.counter.text,
+            self.policy.redact,
         )
         return Summary(text, 0.0, None, attempts, usage, extractive=True)
 
     def outcome(self, summary: Summary) -> Compaction | Skipped:
         """The compaction with this summary, unless it gains too little (rule E4)."""
-        text = plain(summary.text)
+        text = plain(self.policy.redact(summary.text))
         before, after = self.plan.tokens_before, self._tokens_after(text)
         parted = self.plan.partition
         least = 1 if self.kind == "overflow" else max(1.0, before * self.policy.min_gain_fraction)
@@ -148,6 +154,7 @@ class _Job:
             usage=summary.usage,
             trigger=self.plan.trigger,
             extractive=summary.extractive,
+            waived_pins=parted.waived_pins,
         )
 
     def _tokens_after(self, summary: str) -> int:

@@ -10,6 +10,7 @@ from langchain_core.messages import BaseMessage
 from app.compaction.excerpt import Excerpt
 from app.compaction.render import Transcript
 from app.compaction.shorten import Count, fair_cap
+from app.compaction.types import Redact, unchanged
 
 # A shortened message takes at least this much beside its id: number, speaker, the note, a few words.
 _MIN_SHARE = 40
@@ -67,9 +68,9 @@ class _Shares:
 class Reader:
     """Divides the removed messages into portions. Measured once, shared by all candidates, without state."""
 
-    def __init__(self, messages: Sequence[BaseMessage], count: Count) -> None:
-        """``count`` gives the tokens of a text."""
-        self._transcript = Transcript(messages)
+    def __init__(self, messages: Sequence[BaseMessage], count: Count, redact: Redact = unchanged) -> None:
+        """``count`` gives the tokens of a text, ``redact`` takes the secrets out of one."""
+        self._transcript = Transcript(messages, redact)
         self._count = count
         self._tokens: list[int] = []
         self._chars: list[int] = []

@@ -1,7 +1,7 @@
 """A conversation as one flattened transcript for a model that reads it as data (rule D3).
 
-Roles, tool names, arguments, result names and errors are visible. Fences are neutralised here, before
-anything is cut, so that no cut can reveal one.
+Roles, tool names, arguments, result names and errors are visible. Fences are neutralised and secrets replaced here,
+before anything is cut, so that no cut can reveal one or hide what it is.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from app.compaction.content import CALL_BLOCKS, as_json, handle, shown
 from app.compaction.fence import neutralise
 from app.compaction.roles import is_ai, is_human, is_real_user_message, is_tool_result
+from app.compaction.types import Redact, unchanged
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,11 @@ class Entry:
 class Transcript:
     """The messages in order, rendered one at a time when asked for, so that nothing is held twice."""
 
-    def __init__(self, messages: Sequence[BaseMessage]) -> None:
+    def __init__(self, messages: Sequence[BaseMessage], redact: Redact = unchanged) -> None:
         self._messages = messages
+        self._redact = redact
+        # Entries are rendered more than once, and hardly any has a secret.
+        self._without_secrets: set[int] = set()
         self._labels = _call_labels(messages)
 
     def __len__(self) -> int:
@@ -46,9 +50,17 @@ class Transcript:
         message = self._messages[index]
         return Entry(
             header=f"[{index + 1}] {neutralise(_speaker(message, self._labels.get(index)))}",
-            body=neutralise(_body(message)),
+            body=neutralise(self._redacted(index, _body(message))),
             reference=message.id or f"message {index + 1}",
         )
+
+    def _redacted(self, index: int, body: str) -> str:
+        if index in self._without_secrets:
+            return body
+        redacted = self._redact(body)
+        if redacted == body:
+            self._without_secrets.add(index)
+        return redacted
 
 
 def _call_labels(messages: Sequence[BaseMessage]) -> Mapping[int, str]:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, SystemMessage
 
+Redact = Callable[[str], str]
 SizeKind = Literal["tokens", "messages", "fraction"]
 CompactionKind = Literal["auto", "manual", "overflow"]
 SkipReason = Literal["below_threshold", "not_enough_messages", "nothing_to_remove", "insufficient_gain"]
@@ -25,11 +26,16 @@ class ContextSize:
 DEFAULT_KEEP = ContextSize("messages", 20)
 
 
+def unchanged(text: str) -> str:
+    return text
+
+
 @dataclass(frozen=True, slots=True)
 class CompactionPolicy:
     """The settings of one compaction (``summarization`` of config.yaml, rules A1-A4).
 
     Token amounts are estimates of the project's counter; ``summary_timeout_s`` is seconds for one whole compaction.
+    ``redact`` takes secrets out of all that a summarizer reads and of what it writes.
     """
 
     trigger: tuple[ContextSize, ...] = ()
@@ -43,6 +49,7 @@ class CompactionPolicy:
     min_gain_fraction: float = 0.1
     pin_budget_tokens: int = 4000
     overflow_fallback: Literal["extractive", "none"] = "extractive"
+    redact: Redact = unchanged
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +120,7 @@ class Compaction:
     ``dropped`` are superseded reminders (rule C5): archived, not summarised. Token figures count the whole request.
     ``coverage`` is characters read / characters removed, 0..1. ``usage`` is the provider usage summed over all calls
     (``input_tokens``, ``output_tokens``, ``total_tokens``). ``extractive`` marks a summary no model wrote (rule E7).
+    ``waived_pins`` are ids of pinned messages among those that go: beyond the budget of pins (rule C4).
     """
 
     # Whole conversations do not belong into a repr: asyncio and logging make one without being asked to.
@@ -129,6 +137,7 @@ class Compaction:
     duration_ms: int = 0
     trigger: str | None = None
     extractive: bool = False
+    waived_pins: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from app.config.limits import LimitsSettings
 from app.config.load import Overrides, load_settings, settings_from
 from app.config.mcp import McpServerSettings, McpSettings
 from app.config.models import DEMO_MODEL_NAME, ModelSettings
+from app.config.secrets import SecretPattern, SecretsSettings
 from app.config.sections import (
     DatabaseSettings,
     DynamicContextSettings,
@@ -41,6 +42,8 @@ __all__ = [
     "ModelSettings",
     "Overrides",
     "RunSettings",
+    "SecretPattern",
+    "SecretsSettings",
     "ServerSettings",
     "Settings",
     "SkillsSettings",

@@ -15,6 +15,7 @@ from app.config.limits import LimitsSettings
 from app.config.mcp import McpSettings
 from app.config.models import DEMO_MODEL_NAME, ModelSettings
 from app.config.problems import KeyPath, Problem, did_you_mean, problems_of, shown, unknown_key
+from app.config.secrets import SecretsSettings
 from app.config.sections import (
     DatabaseSettings,
     DynamicContextSettings,
@@ -50,6 +51,7 @@ _SECTIONS = (
     "title",
     "tool_output",
     "mcp",
+    "secrets",
     "skills",
     "runs",
     "webhooks",
@@ -100,6 +102,7 @@ class SectionReader:
             title=self._section("title", TitleSettings),
             tool_output=self._section("tool_output", ToolOutputSettings),
             mcp=self._mcp(),
+            secrets=self._section("secrets", SecretsSettings),
             skills=skills,
             runs=self._section("runs", RunSettings),
             webhooks=self._section("webhooks", WebhookSettings),

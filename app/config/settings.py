@@ -11,6 +11,7 @@ from app.config.auth import AuthSettings
 from app.config.limits import LimitsSettings
 from app.config.mcp import McpSettings
 from app.config.models import ModelSettings
+from app.config.secrets import SecretsSettings
 from app.config.sections import (
     DatabaseSettings,
     DynamicContextSettings,
@@ -56,6 +57,7 @@ class Settings:
     title: TitleSettings = field(default_factory=TitleSettings)
     tool_output: ToolOutputSettings = field(default_factory=ToolOutputSettings)
     mcp: McpSettings = field(default_factory=McpSettings)
+    secrets: SecretsSettings = field(default_factory=SecretsSettings)
     skills: SkillsSettings = field(default_factory=SkillsSettings)
     runs: RunSettings = field(default_factory=RunSettings)
     webhooks: WebhookSettings = field(default_factory=WebhookSettings)

@@ -314,7 +314,7 @@ async def test_when_all_fail_the_error_names_each_reason_without_secrets() -> No
         )
     assert not isinstance(failed.value, SummaryTimeout)
     text = str(failed.value)
-    assert "a: cannot be built (ValueError: no key for […])" in text
+    assert "a: cannot be built (ValueError: no key for [secret:openai-key])" in text
     assert "b: RefusedSummary: blank" in text
     assert "c: StatusError: HTTP 403" in text
     assert "sk-live" not in text
