@@ -13,7 +13,8 @@ COPY migrations migrations
 COPY config.yaml config.yaml
 COPY skills skills
 COPY app app
-# Inside a container "every address" is the container's own; what is published, and where, is decided outside.
+# Inside a container "every address" is the container's own; what is published, and where, is decided outside. So it
+# starts only with accounts, or with THREADKEEP_ALLOW_UNAUTHENTICATED=1 where it is published to this machine alone.
 ENV PATH=/opt/threadkeep/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \

@@ -1,4 +1,4 @@
-"""The command line: ``python -m app serve|worker|migrate|bench``."""
+"""The command line: ``python -m app serve|worker|migrate|keys|bench``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import socket
 import sys
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ import uvicorn
 
 from app.bench.command import add_bench, bench
 from app.config import Overrides, Settings, load_settings
-from app.errors import ConfigError, DatabaseError
+from app.errors import ConfigError, DatabaseError, InvalidInput, NotFound
+from app.keys import add_keys, keys
 from app.main import Core, create_app, open_core, prepared_database
 from app.report import startup_report
 from app.telemetry import set_up_logging
@@ -54,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         set_up_logging(settings.logging.level, settings.logging.format)
         return asyncio.run(_until_told(_COMMANDS[arguments.command](settings, arguments)))
-    except ConfigError as error:
+    except (ConfigError, InvalidInput, NotFound) as error:
         return _fail(EXIT_CONFIG, str(error))
     except DatabaseError as error:
         return _fail(EXIT_FAILURE, str(error))
@@ -93,6 +95,7 @@ async def _until_told(command: Coroutine[Any, Any, None]) -> int:
 async def serve(settings: Settings, arguments: argparse.Namespace) -> None:
     """HTTP, and the runs too unless ``--no-worker``, until cancelled."""
     with _listen(settings.server.host, settings.server.port) as listener:
+        _refuse_exposure(settings, listener.getsockname()[0])
         app = create_app(settings, dict(os.environ), work=not arguments.no_worker)
         # Outside uvicorn's own handling, so that what goes wrong here ends the process with one clear line.
         async with app.router.lifespan_context(app):
@@ -134,7 +137,7 @@ async def run_migrations(settings: Settings, arguments: argparse.Namespace) -> N
         _say(f"Database is up to date: {database.label}")
 
 
-_COMMANDS = {"serve": serve, "worker": worker, "migrate": run_migrations, "bench": bench}
+_COMMANDS = {"serve": serve, "worker": worker, "migrate": run_migrations, "keys": keys, "bench": bench}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -151,6 +154,7 @@ def _parser() -> argparse.ArgumentParser:
     serving.add_argument("--no-worker", action="store_true", help="leave the runs to worker processes")
     commands.add_parser("worker", parents=[common], help="executes runs, without HTTP")
     commands.add_parser("migrate", parents=[common], help="brings the database up to date and stops")
+    add_keys(commands, common)
     add_bench(commands, common)
     return parser
 
@@ -166,6 +170,17 @@ def _listen(host: str, port: int) -> socket.socket:
         hint = "; choose another with --port" if error.errno == errno.EADDRINUSE else ""
         raise OSError(error.errno, f"Cannot listen on {host}:{port}: {error.strerror}{hint}") from None
     return listener
+
+
+def _refuse_exposure(settings: Settings, address: str) -> None:
+    """Raises ConfigError when others could reach a service that asks nobody who they are."""
+    open_to_all = settings.auth.type == "none" and not settings.server.allow_unauthenticated
+    if open_to_all and not ip_address(address).is_loopback:
+        raise ConfigError(
+            f"Others can reach {settings.server.host}, and there are no accounts (auth.type is none): set "
+            "auth.type to api_key or jwt, or say server.allow_unauthenticated: true "
+            "(THREADKEEP_ALLOW_UNAUTHENTICATED=1) where something else keeps strangers out"
+        )
 
 
 def _say(text: str) -> None:

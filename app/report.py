@@ -10,18 +10,24 @@ from app.compaction.types import ContextSize
 from app.config import SummarizationSettings
 from app.main import Core
 
+_ACCOUNTS = {
+    "none": "none: whoever reaches this address owns everything",
+    "api_key": "by API key (python -m app keys)",
+    "jwt": "by JSON Web Token",
+}
 _UNITS = {"tokens": "{:g} tokens", "messages": "{:g} messages", "fraction": "{:.0%} of the context window"}
 
 
 def startup_report(core: Core, address: Sequence[Any] | None) -> str:
     """A few lines for people. ``address`` is the listening socket's name, None for a worker."""
-    warnings = (*core.settings.warnings, *core.models.warnings, *_triggers(core), *_exposure(address))
+    warnings = (*core.settings.warnings, *core.models.warnings, *_triggers(core), *_exposure(core, address))
     where = f"Threadkeep is ready at {_url(address)}" if address else "Threadkeep worker is ready"
     return "\n".join(
         [
             where,
             f"  database    {core.database.label}",
             f"  models      {_models(core)}",
+            f"  accounts    {_ACCOUNTS[core.settings.auth.type]}",
             f"  compaction  {compaction_sentence(core.settings.summarization)}",
             *(f"  warning     {warning}" for warning in warnings),
         ]
@@ -64,8 +70,8 @@ def _triggers(core: Core) -> list[str]:
     ]
 
 
-def _exposure(address: Sequence[Any] | None) -> list[str]:
-    if address is None or ip_address(address[0]).is_loopback:
+def _exposure(core: Core, address: Sequence[Any] | None) -> list[str]:
+    if address is None or ip_address(address[0]).is_loopback or core.settings.auth.type != "none":
         return []
     return ["there are no accounts: whoever can reach this address can read and change every thread"]
 
