@@ -3,19 +3,44 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import orjson
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    ChatMessage,
+    FunctionMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from psycopg import AsyncConnection
+from psycopg_pool import AsyncConnectionPool
 
+from app.compaction.chain import Link
+from app.compaction.timeline import Place, Removal
 from app.serialization import dumps
 
 _SERIALIZER = JsonPlusSerializer()
 _ENCODING = "msgpack"
+_CLASSES: dict[str, type[BaseMessage]] = {
+    cls.model_fields["type"].default: cls
+    for cls in (
+        AIMessage,
+        AIMessageChunk,
+        ChatMessage,
+        FunctionMessage,
+        HumanMessage,
+        SystemMessage,
+        ToolMessage,
+    )
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +81,60 @@ def digest_of(message: BaseMessage) -> str:
 
 def _encoded(text: bytes, original: bytes | None) -> Encoded:
     return Encoded(text.decode(), hashlib.sha256(text).hexdigest(), original)
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """A message in the archive. ``run_id`` is the run that removed it, ``text`` its JSON."""
+
+    message_id: str
+    digest: str
+    text: str = field(repr=False)
+    run_id: str | None
+    created_at: datetime
+
+
+class ArchiveStore:
+    """What is known of the past of a thread's conversation: who removed what, from where, and the messages."""
+
+    def __init__(self, pool: AsyncConnectionPool[Any]) -> None:
+        self._pool = pool
+
+    async def links(self, thread_id: str) -> dict[str, Link]:
+        """The records that changed the state of the thread's own conversation, by id."""
+        async with self._pool.connection() as conn:
+            cursor = await conn.execute(_LINKS, (thread_id,))
+            return {row["compaction_id"]: Link(**row) for row in await cursor.fetchall()}
+
+    async def removals(self, thread_id: str, compaction_ids: Sequence[str]) -> list[Removal]:
+        """What these compactions removed, in the order of the ids; those that are not known are left out."""
+        async with self._pool.connection() as conn:
+            cursor = await conn.execute(_REMOVALS, (list(compaction_ids), thread_id))
+            return [Removal(**row) for row in await cursor.fetchall()]
+
+    async def at(self, thread_id: str, places: Iterable[Place]) -> dict[Place, Archived]:
+        """The messages at these places that compactions removed; what was erased since is missing."""
+        wanted = [place for place in places if place.compaction_id]
+        ids, removed_by = [p.message_id for p in wanted], [p.compaction_id for p in wanted]
+        async with self._pool.connection() as conn:
+            cursor = await conn.execute(_AT, (ids, removed_by, thread_id))
+            rows = await cursor.fetchall()
+        return {Place(row["message_id"], row.pop("compaction_id")): Archived(**row) for row in rows}
+
+    async def removed(self, thread_id: str, compaction_id: str) -> list[tuple[str, str, BaseMessage | None]]:
+        """Id, digest and message of all that a compaction removed, in that order; None for one that was erased."""
+        async with self._pool.connection() as conn:
+            cursor = await conn.execute(_REMOVED, (thread_id, compaction_id))
+            return [(row["id"], row["digest"], _message(row)) for row in await cursor.fetchall()]
+
+
+def _message(row: dict[str, Any]) -> BaseMessage | None:
+    if row["original"] is not None:
+        return decode(bytes(row["original"]))
+    if row["message"] is None:
+        return None
+    fields = orjson.loads(row["message"])
+    return _CLASSES[fields["type"]].model_validate(fields)
 
 
 async def archive(
@@ -100,4 +179,33 @@ ON CONFLICT (thread_id, checkpoint_ns, message_id, digest) DO UPDATE
     WHERE NOT EXISTS (
         SELECT 1 FROM compactions c
         WHERE c.thread_id = a.thread_id AND c.compaction_id = a.compaction_id AND c.status = 'committed')
+"""
+
+_LINKS = """
+SELECT compaction_id::text, kind, previous_id::text, target_id::text FROM compactions
+WHERE thread_id = %s AND checkpoint_ns = '' AND status NOT IN ('skipped', 'draft')
+"""
+
+_REMOVALS = """
+SELECT c.compaction_id::text, c.removed_ids, c.seen_ids
+FROM unnest(%s::uuid[]) WITH ORDINALITY AS wanted(id, number)
+JOIN compactions c ON c.thread_id = %s AND c.compaction_id = wanted.id ORDER BY wanted.number
+"""
+
+_AT = """
+SELECT wanted.compaction_id, a.message_id, a.digest, a.message AS text, a.run_id::text, a.created_at
+FROM unnest(%s::text[], %s::text[]) AS wanted(message_id, compaction_id)
+JOIN compactions c ON c.thread_id = %s AND c.compaction_id = wanted.compaction_id::uuid
+JOIN archived_messages a ON a.thread_id = c.thread_id AND a.checkpoint_ns = c.checkpoint_ns
+    AND a.message_id = wanted.message_id
+    AND a.digest = c.removed_digests[array_position(c.removed_ids, wanted.message_id)]
+"""
+
+_REMOVED = """
+SELECT r.id, r.digest, a.original, CASE WHEN a.original IS NULL THEN a.message END AS message
+FROM compactions c
+CROSS JOIN unnest(c.removed_ids, c.removed_digests) WITH ORDINALITY AS r(id, digest, number)
+LEFT JOIN archived_messages a ON a.thread_id = c.thread_id AND a.checkpoint_ns = c.checkpoint_ns
+    AND a.message_id = r.id AND a.digest = r.digest
+WHERE c.thread_id = %s AND c.compaction_id = %s ORDER BY r.number
 """
