@@ -11,6 +11,7 @@ from functools import partial
 
 from fastapi import FastAPI
 
+from app.agent.hosted import loaded_graphs
 from app.api.application import build_app
 from app.api.deps import Services
 from app.assembly import Assembly, Clock, Memory
@@ -81,8 +82,10 @@ async def open_core(
     Raises DatabaseError and ConfigError.
     """
     async with AsyncExitStack() as stack:
+        # First, so that a graph that cannot be hosted is told of before a database is started for it.
+        hosted = await stack.enter_async_context(loaded_graphs(settings.graphs))
         database = await stack.enter_async_context(prepared_database(settings))
-        parts = Assembly(settings, environ, database, now)
+        parts = Assembly(settings, environ, database, now, hosted)
         core, background = _core(parts), parts.web.background
         # Building a model imports its package, which takes a second: not in the first request.
         with suppress(ModelError):
@@ -99,6 +102,8 @@ async def open_core(
         if work:
             parts.agents.mcp.warm_up()
             core.queue.start()
+        await parts.stores.items.start_ttl_sweeper()
+        stack.push_async_callback(parts.stores.items.stop_ttl_sweeper)
         parts.runs.janitor.start()
         stack.push_async_callback(parts.runs.janitor.stop)
         stack.callback(core.begin_stop)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -89,7 +90,8 @@ class ActiveSkills(Protocol):
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
     """What every request of an agent holds besides the conversation. ``model`` is the configured one, or None; ``mcp``
-    names the MCP servers whose tools are among ``tools`` as soon as they are known."""
+    names the MCP servers whose tools are among ``tools`` as soon as they are known. ``hosted``: somebody else wrote it,
+    and it may have models of its own; ``system`` and ``tools`` are what its last request showed."""
 
     name: str
     model: str | None = None
@@ -99,6 +101,7 @@ class AgentSpec:
     kind: AgentKind = "lead"
     mcp: Sequence[str] = ()
     skills: ActiveSkills | None = None
+    hosted: bool = False
 
 
 class Graphs(Protocol):
@@ -126,8 +129,19 @@ class Graphs(Protocol):
         """The one-node state writer with the graph's channels; its writes (``WRITER_NODE``) leave the thread idle."""
         ...
 
-    def for_run(self, name: str, model_name: str) -> CompiledStateGraph[Any, Any, Any, Any]:
-        """The graph that executes a run with the named model, with a checkpointer of its own."""
+    def open_run(
+        self, name: str, model_name: str, config: Mapping[str, Any]
+    ) -> AbstractAsyncContextManager[CompiledStateGraph[Any, Any, Any, Any]]:
+        """The graph that executes a run with the named model, with a checkpointer of its own, and what it holds open
+        meanwhile. ``config`` is the run's. Inside, the graph has the service's compactor at hand."""
+        ...
+
+    def check_compactable(self, name: str | None, values: Mapping[str, Any]) -> None:
+        """Raises Conflict when the state of such a graph cannot be compacted, since it holds no messages."""
+        ...
+
+    def commit_of(self, name: str | None, compaction: Compaction, compaction_id: str) -> dict[str, Any]:
+        """What the state writer of the graph writes to commit a compaction of a thread."""
         ...
 
 
@@ -212,8 +226,8 @@ class Compactor(Protocol):
         """A person's request. Raises SummaryGenerationError or SummaryTimeout; a skip is a value."""
         ...
 
-    def describe(self, job: CompactionJob) -> str:
-        """What fills the window, part by part, in words."""
+    async def describe(self, job: CompactionJob) -> str:
+        """What fills the window, part by part, in words; pinned messages are a part."""
         ...
 
     def completed(self, job: CompactionJob, prepared: Prepared) -> None:
@@ -232,3 +246,36 @@ class Workspaces(Protocol):
 
 
 WRITER_NODE = "compact"
+
+SEARCH_HISTORY, READ_HISTORY = HISTORY_TOOLS = ("search_history", "read_history")
+"""The tools by which an agent looks up what is no longer in its context."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A message that left the context: ``text`` is all of it, or the part that shows why it was found."""
+
+    reference: str
+    speaker: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PastFound:
+    """What a search found, best first. ``complete`` is false while messages wait to be indexed."""
+
+    messages: tuple[Past, ...]
+    complete: bool = True
+
+
+class PastMessages(Protocol):
+    """The messages that compactions removed from a thread. ``state`` is the thread's: it says which branch is meant,
+    and what it holds is not past."""
+
+    async def search(self, thread_id: str, state: Mapping[str, Any], query: str, limit: int) -> PastFound:
+        """Raises InvalidInput for a query without a word in it, or a very long one."""
+        ...
+
+    async def read(self, thread_id: str, state: Mapping[str, Any], reference: str) -> Past:
+        """The message of this reference or id. Raises NotFound, and InvalidInput when it means several."""
+        ...

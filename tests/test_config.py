@@ -304,7 +304,6 @@ def test_the_database_url_may_refer_to_a_variable() -> None:
     assert settings.database.url.get_secret_value() == "postgresql://u@h/d"
 
 
-def test_graphs_are_said_not_to_be_hosted(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text("graph = None")
-    settings = load_settings(write(tmp_path, "graphs:\n  mine: ./mine.py:graph\n"), {})
-    assert any("not hosted yet" in warning and "mine" in warning for warning in settings.warnings)
+def test_a_graph_may_be_named_by_its_module(tmp_path: Path) -> None:
+    graph = load_settings(write(tmp_path, "graphs:\n  mine: my.package:graph\n"), {}).graphs[0]
+    assert (graph.path, graph.module, graph.attribute, graph.folder) == (None, "my.package", "graph", tmp_path)

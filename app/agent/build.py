@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -14,31 +14,27 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import SystemMessage
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from app.agent.mcp import LiveTools
 from app.agent.middleware import chain
 from app.agent.middleware.turn_limit import TurnLimitMiddleware
+from app.agent.names import resolve_name
 from app.agent.parts import AgentParts
 from app.agent.skills import AgentSkills
-from app.agent.state import STATE_SCHEMAS
+from app.agent.state import STATE_SCHEMAS, compaction_update
 from app.agent.subagents import Places, Subagents
 from app.agent.tools.clarification import CLARIFICATION_TOOL
 from app.agent.tools.task import TASK_TOOL, task_tool
-from app.config import AGENT_ALIASES, AgentSettings, Settings, SubagentSettings
-from app.errors import ConfigError, InvalidInput, NotFound
-from app.ports import WRITER_NODE, AgentSpec, ChatModels
+from app.agent.writer import state_writer
+from app.compaction.types import Compaction
+from app.config import AgentSettings, Settings, SubagentSettings
+from app.errors import ConfigError
+from app.ports import AgentSpec, ChatModels
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 READ_TOOL = "read_file"
 log = logging.getLogger(__name__)
-NAMESPACE = uuid.UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
-
-
-def assistant_id(name: str) -> str:
-    """The stable id of the assistant that stands for a graph."""
-    return str(uuid.uuid5(NAMESPACE, name))
 
 
 class AgentGraphs:
@@ -53,8 +49,6 @@ class AgentGraphs:
         savers: Callable[[], BaseCheckpointSaver[Any]],
         placeholder: BaseChatModel,
     ) -> None:
-        if not settings.agents:
-            raise ConfigError("agents: there must be one; the graphs of `graphs:` are not hosted yet")
         self._agents: Mapping[str, AgentSettings] = {agent.name: agent for agent in settings.agents}
         self._schema = STATE_SCHEMAS[settings.checkpoint_mode]
         self._models = models
@@ -70,7 +64,7 @@ class AgentGraphs:
         for name in self._agents:
             self._refresh(name)
         self._reading = {name: self._build(name, placeholder, "") for name in self._agents}
-        self._writing = self._build_writer()
+        self._writing = state_writer(self._schema)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -81,16 +75,7 @@ class AgentGraphs:
         return self.names[0]
 
     def resolve(self, assistant_id_or_name: str) -> str:
-        for name in self.names:
-            if assistant_id_or_name in (name, assistant_id(name)):
-                return name
-        alias = AGENT_ALIASES.get(assistant_id_or_name)
-        if alias in self._agents:
-            return str(alias)
-        if _is_uuid(assistant_id_or_name):
-            raise NotFound(f"There is no assistant {assistant_id_or_name}")
-        known = ", ".join(self.names)
-        raise InvalidInput(f"assistant_id: there is no assistant {assistant_id_or_name!r}; known: {known}")
+        return resolve_name(self.names, assistant_id_or_name)
 
     def spec(self, name: str | None) -> AgentSpec:
         known = self._known(name)
@@ -109,6 +94,16 @@ class AgentGraphs:
         if key not in self._built:
             self._built[key] = self._build(name, self._models.get(model_name), model_name)
         return self._built[key].copy({"checkpointer": self._savers()})
+
+    @asynccontextmanager
+    async def open_run(self, name: str, model_name: str, config: Mapping[str, Any]) -> AsyncIterator[Graph]:
+        yield self.for_run(name, model_name)
+
+    def check_compactable(self, name: str | None, values: Mapping[str, Any]) -> None:
+        """All of them hold messages."""
+
+    def commit_of(self, name: str | None, compaction: Compaction, compaction_id: str) -> dict[str, Any]:
+        return compaction_update(compaction, compaction_id)
 
     def _known(self, name: str | None) -> str:
         return name if name is not None and name in self._agents else self.default
@@ -224,25 +219,7 @@ class AgentGraphs:
             name=None,
         )
 
-    def _build_writer(self) -> Graph:
-        builder: StateGraph[Any, Any, Any, Any] = StateGraph(self._schema)
-        builder.add_node(WRITER_NODE, _write_nothing)
-        builder.add_edge(START, WRITER_NODE)
-        return builder.compile()
-
-
-async def _write_nothing(state: Any) -> dict[str, Any]:
-    return {}
-
 
 def _system(*parts: str) -> SystemMessage | None:
     text = "\n".join(filter(None, parts))
     return SystemMessage(content=text) if text else None
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        uuid.UUID(text)
-    except ValueError:
-        return False
-    return True

@@ -39,7 +39,7 @@ def job_for(
         emit=runtime.stream_writer,
         runtime=runtime,
         agent_kind=agent.kind,
-        checkpoint_ns=_namespace(info),
+        checkpoint_ns=namespace_of(runtime),
         previous_id=last_compaction_id(state),
     )
 
@@ -51,6 +51,8 @@ def _run_id(info: ExecutionInfo | None) -> str | None:
     return info.run_id or get_config().get("configurable", {}).get("run_id")
 
 
-def _namespace(info: ExecutionInfo | None) -> str:
-    """Where the checkpoints of this graph are: the step's own namespace without its last part, which is the step."""
+def namespace_of(runtime: Runtime[Any]) -> str:
+    """Where the checkpoints of this graph are, empty for the outermost one: the step's own namespace without its last
+    part, which is the step."""
+    info = runtime.execution_info
     return info.checkpoint_ns.rpartition(NS_SEP)[0] if info else ""

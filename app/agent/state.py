@@ -14,6 +14,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES, _messages_delta_reducer
 
 from app.agent.channels.delegations import Delegation, merge_delegations
 from app.agent.channels.skills import SkillRef, merge_skills
+from app.agent.summary_message import marker_in
 from app.compaction.types import Compaction
 
 
@@ -30,11 +31,16 @@ class CompactionMarker(TypedDict):
     earlier: list[str]
 
 
-class FullState(AgentState[Any]):
-    """A thread whose checkpoints hold the whole message list (``checkpoint_mode: full``)."""
+class CompactionState(AgentState[Any]):
+    """What a compaction writes: all that a graph needs whose threads are to be compacted."""
 
     summary_text: NotRequired[Annotated[str | None, OmitFromInput]]
     compaction: NotRequired[Annotated[CompactionMarker | None, OmitFromInput]]
+
+
+class FullState(CompactionState):
+    """A thread whose checkpoints hold the whole message list (``checkpoint_mode: full``)."""
+
     delegations: NotRequired[Annotated[list[Delegation], OmitFromInput, merge_delegations]]
     skill_context: NotRequired[Annotated[list[SkillRef], OmitFromInput, merge_skills]]
     todos: NotRequired[Annotated[list[Todo], OmitFromInput]]
@@ -52,7 +58,7 @@ STATE_SCHEMAS: Mapping[str, type[FullState]] = {"delta": DeltaState, "full": Ful
 
 def last_compaction_id(state: Mapping[str, Any]) -> str | None:
     """The compaction, undo or redo whose marker stands in the state; None for a thread that never had any."""
-    marker = state.get("compaction")
+    marker = marker_in(state)
     return marker["compaction_id"] if marker else None
 
 

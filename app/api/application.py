@@ -17,6 +17,7 @@ from app.api import (
     memory,
     models,
     page,
+    pins,
     runs,
     skills,
     state,
@@ -80,7 +81,20 @@ def build_app(settings: ServerSettings, lifespan: Lifespan | None) -> FastAPI:
     app.add_middleware(Metering)
     app.add_middleware(RequestIds)
     resources = APIRouter(prefix=PREFIX)
-    for module in (threads, state, runs, compaction, assistants, memory, models, skills, accounts, store, system):
+    for module in (
+        threads,
+        state,
+        runs,
+        compaction,
+        pins,
+        assistants,
+        memory,
+        models,
+        skills,
+        accounts,
+        store,
+        system,
+    ):
         resources.include_router(module.router)
     app.include_router(resources)
     app.include_router(system.router, include_in_schema=False)

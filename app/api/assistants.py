@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from app.agent.build import assistant_id
+from app.agent.names import assistant_id
 from app.api.deps import Injected, Services
 from app.api.responses import Json, chosen
 from app.api.schemas import AssistantCount, AssistantSearch

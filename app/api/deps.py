@@ -21,10 +21,12 @@ from app.services.context import ContextService
 from app.services.ids import check_thread_id, check_uuid
 from app.services.limits import Limits
 from app.services.memory import MemoryService
+from app.services.pins import PinService
 from app.services.run_results import RunResults
 from app.services.run_streams import RunStreams
 from app.services.runs import RunService
 from app.services.state import StateService
+from app.services.store import StoreService
 from app.services.threads import ThreadService
 
 
@@ -43,7 +45,9 @@ class Services:
     results: RunResults
     compactions: CompactionService
     contexts: ContextService
+    pins: PinService
     memory: MemoryService
+    store: StoreService
     background: Background
     graphs: Graphs
     models: ChatModels

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from prometheus_client import CollectorRegistry
 
+from app.agent.hosted import LoadedGraph
 from app.assembly.accounts import Accounts
 from app.assembly.agents import Agents, Clock, Memory
 from app.assembly.runs import Runs
@@ -16,13 +19,21 @@ __all__ = ["Assembly", "Clock", "Memory"]
 
 
 class Assembly:
-    """Each part is built once, when something needs it. ``now`` says which day agents are told."""
+    """Each part is built once, when something needs it. ``now`` says which day agents are told, ``hosted``
+    are the graphs of `graphs:`."""
 
-    def __init__(self, settings: Settings, environ: dict[str, str], database: Database, now: Clock) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        environ: dict[str, str],
+        database: Database,
+        now: Clock,
+        hosted: Sequence[LoadedGraph] = (),
+    ) -> None:
         registry = CollectorRegistry()
         self.settings = settings
         self.stores = Stores(database)
-        self.agents = Agents(settings, environ, self.stores, registry, now)
+        self.agents = Agents(settings, environ, self.stores, registry, now, hosted)
         self.accounts = Accounts(settings, environ, self.stores)
         self.runs = Runs(settings, self.stores, self.agents, self.accounts.limits)
         self.web = Web(settings, self.stores, self.agents, self.runs, self.accounts, registry)

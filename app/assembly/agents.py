@@ -8,13 +8,16 @@ from datetime import datetime
 from functools import cached_property
 
 from langchain_core.tools import BaseTool
+from langgraph.store.base import BaseStore
 from langgraph.store.postgres.aio import AsyncPostgresStore
 from prometheus_client import CollectorRegistry
 
 from app.agent.build import AgentGraphs
 from app.agent.dynamic import DynamicContext, Recall
+from app.agent.hosted import HostedGraphs, LoadedGraph
 from app.agent.mcp import McpCatalog
 from app.agent.parts import AgentParts
+from app.agent.registry import GraphRegistry
 from app.agent.skills import SkillCapture, SkillCatalogue
 from app.agent.title import Titles
 from app.agent.tool_output import ToolOutput
@@ -71,7 +74,9 @@ class Agents:
         stores: Stores,
         registry: CollectorRegistry,
         now: Clock,
+        hosted: Sequence[LoadedGraph],
     ) -> None:
+        self._hosted = hosted
         self._settings = settings
         self._environ = environ
         self._stores = stores
@@ -127,6 +132,7 @@ class Agents:
             self.models,
             self._stores.records,
             self._stores.breakers,
+            self._stores.pins,
             CompactionMetrics(self._registry),
             is_context_overflow,
             hooks=[self.memory.feed.before_summarization] if self.memory.enabled else (),
@@ -148,8 +154,14 @@ class Agents:
         return McpCatalog(self._settings.mcp, self._environ, reserved)
 
     @cached_property
-    def graphs(self) -> AgentGraphs:
-        return AgentGraphs(self._settings, self.models, self._parts, self.saver, DemoChatModel())
+    def graphs(self) -> GraphRegistry:
+        agents = AgentGraphs(self._settings, self.models, self._parts, self.saver, DemoChatModel())
+        hosted = HostedGraphs(self._hosted, self.compactor, self.saver, self._items_of)
+        return GraphRegistry([agents, hosted])
+
+    async def _items_of(self, thread_id: str) -> BaseStore:
+        thread = await self._stores.threads.find(thread_id)
+        return self._stores.items.of(thread.owner if thread else "")
 
     @property
     def _parts(self) -> AgentParts:

@@ -10,6 +10,8 @@ from app.persistence.breakers import BreakerStore
 from app.persistence.compactions import CompactionStore
 from app.persistence.database import Database
 from app.persistence.events import EventHub, EventStore
+from app.persistence.items import ItemStore
+from app.persistence.pins import PinStore
 from app.persistence.rollback import RollbackStore
 from app.persistence.runs import RunStore
 from app.persistence.threads import ThreadStore
@@ -45,6 +47,14 @@ class Stores:
     @cached_property
     def accounts(self) -> AccountStore:
         return AccountStore(self.pool)
+
+    @cached_property
+    def pins(self) -> PinStore:
+        return PinStore(self.pool)
+
+    @cached_property
+    def items(self) -> ItemStore:
+        return ItemStore(self.pool)
 
     @cached_property
     def hub(self) -> EventHub:

@@ -19,8 +19,10 @@ from app.services.background import Background
 from app.services.compaction import CompactionService
 from app.services.context import ContextService
 from app.services.manual import ManualCompactions
+from app.services.pins import PinService
 from app.services.reservations import Reservations
 from app.services.state import StateService
+from app.services.store import StoreService
 from app.services.threads import ThreadService
 
 
@@ -83,6 +85,18 @@ class Web:
         )
 
     @cached_property
+    def pins(self) -> PinService:
+        return PinService(
+            self._settings.summarization,
+            self._stores.threads,
+            self._stores.pins,
+            self._stores.records,
+            self._agents.graphs,
+            self._agents.models,
+            self._agents.compactor,
+        )
+
+    @cached_property
     def services(self) -> Services:
         return Services(
             threads=self.thread_service,
@@ -98,7 +112,9 @@ class Web:
                 self._agents.models,
                 self._agents.compactor,
             ),
+            pins=self.pins,
             memory=self._agents.memory.service,
+            store=StoreService(self._stores.items),
             background=self.background,
             graphs=self._agents.graphs,
             models=self._agents.models,

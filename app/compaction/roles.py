@@ -17,6 +17,8 @@ MEMORY_SUFFIX = "__memory"
 USER_SUFFIX = "__user"
 HIDDEN_FLAG = "hide_from_ui"
 SUMMARY_NAME = "summary"
+SUMMARY_FLAG = "conversation_summary"
+SUMMARY_SUFFIX = "__summary"
 CLARIFICATION_TOOL = "ask_clarification"
 CLARIFICATION_ANSWER = "human_input_response"
 

@@ -32,6 +32,7 @@ You are a capable assistant that works with a person on tasks of any length.
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _FILE_TARGET = re.compile(r"(?P<file>.+\.py):(?P<attribute>[A-Za-z_]\w*)")
+_MODULE_TARGET = re.compile(r"(?P<module>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):(?P<attribute>[A-Za-z_]\w*)")
 
 
 def runnable_name(value: Any) -> str:
@@ -61,26 +62,34 @@ class AgentSettings(Section):
 
 @dataclass(frozen=True, slots=True)
 class GraphSettings:
-    """A graph somebody else wrote: ``attribute`` of the Python file at ``path`` (absolute)."""
+    """A graph somebody else wrote: ``attribute`` of the Python file at ``path`` (absolute), or of ``module`` when
+    ``path`` is None. ``target`` is what config.yaml says, ``folder`` where that file is: modules there can be
+    imported."""
 
     name: str
-    path: Path
+    target: str
+    folder: Path
     attribute: str
+    path: Path | None = None
+    module: str | None = None
 
 
 def graph_from(name: str, target: Any, config_dir: Path) -> GraphSettings:
-    """Read ``name: "./path.py:attribute"``; relative paths start at the folder of config.yaml.
+    """Read ``name: "./path.py:attribute"`` or ``name: "package.module:attribute"``; relative paths start at the folder
+    of config.yaml.
 
     Raises a pydantic error that says what is allowed.
     """
     runnable_name(name)
-    found = _FILE_TARGET.fullmatch(target) if isinstance(target, str) else None
-    if found is None:
-        raise refuse('must be of the form "./path.py:attribute"')
-    path = (config_dir / found["file"]).resolve()
-    if not path.is_file():
-        raise refuse('must name an existing file, "./path.py:attribute" (no such file)')
-    return GraphSettings(name, path, found["attribute"])
+    text = target if isinstance(target, str) else ""
+    if found := _FILE_TARGET.fullmatch(text):
+        path = (config_dir / found["file"]).resolve()
+        if not path.is_file():
+            raise refuse('must name an existing file, "./path.py:attribute" (no such file)')
+        return GraphSettings(name, text, config_dir, found["attribute"], path=path)
+    if found := _MODULE_TARGET.fullmatch(text):
+        return GraphSettings(name, text, config_dir, found["attribute"], module=found["module"])
+    raise refuse('must be of the form "./path.py:attribute" or "package.module:attribute"')
 
 
 DEFAULT_AGENT = AgentSettings(

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from app.agent.context import context_of
+from app.agent.summary_message import marker_in
 from app.compaction.trigger import message_count, next_trigger_tokens, resolve
 from app.compaction.types import Context, TokenBreakdown
 from app.errors import NotFound
@@ -38,7 +39,7 @@ class ContextService:
         return resolve(self._compactor.policy, window, reserved).warnings
 
     async def report(self, owner: str, thread_id: str) -> dict[str, Any]:
-        """Raises NotFound. Tokens are estimates; ``percent`` is of the window, or of the next trigger where no window
+        """Raises NotFound, and Conflict for a graph without messages. Tokens are estimates; ``percent`` is of the window, or of the next trigger where no window
         is known, None where neither is."""
         thread = await self._threads.get(thread_id, owner)
         if thread is None:
@@ -47,11 +48,12 @@ class ContextService:
         model_name = agent.model or self._models.default
         graph = self._graphs.for_state(thread.graph_name)
         head = await graph.aget_state({"configurable": {"thread_id": thread_id}})
+        self._graphs.check_compactable(thread.graph_name, head.values)
         window, reserved = self._compactor.window(model_name), self._compactor.reserved(model_name)
         context = context_of(head.values, agent, window, reserved)
         return {
             **self._measured(context, model_name),
-            **await self._history(thread_id, head.values.get("compaction")),
+            **await self._history(thread_id, marker_in(head.values)),
             "model_name": model_name,
         }
 

@@ -154,12 +154,15 @@ class RunExecutor:
         first = 1 if run.attempt == 1 else await self._events.last_seq(run.run_id) + 1
         async with EventWriter(self._events, run.run_id, run.attempt, first) as writer:
             await writer.put("metadata", {"run_id": run.run_id, "attempt": run.attempt})
-            graph = self._graphs.for_run(run.kwargs["graph_name"], run.kwargs["model_name"])
-            call = call_of(run, resumed=run.attempt > 1 and await _has_begun(graph, run))
-            call.config["callbacks"] = [usage]
-            CURRENT.set(usage)
-            await _refuse_answer_to_nothing(graph, run)
-            await self._in_time(writer, graph_events(graph, call))
+            opening = self._graphs.open_run(
+                run.kwargs["graph_name"], run.kwargs["model_name"], call_of(run, resumed=False).config
+            )
+            async with opening as graph:
+                call = call_of(run, resumed=run.attempt > 1 and await _has_begun(graph, run))
+                call.config["callbacks"] = [usage]
+                CURRENT.set(usage)
+                await _refuse_answer_to_nothing(graph, run)
+                await self._in_time(writer, graph_events(graph, call))
 
     async def _in_time(self, writer: EventWriter, events: AsyncGenerator[NamedEvent]) -> None:
         limit = self._settings.timeout_s

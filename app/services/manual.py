@@ -9,7 +9,7 @@ from typing import Any
 from langgraph.types import StateSnapshot
 
 from app.agent.context import context_of
-from app.agent.state import compaction_update, last_compaction_id
+from app.agent.state import last_compaction_id
 from app.compaction.types import ContextSize, Skipped
 from app.config import SummarizationSettings
 from app.errors import CompactionDisabled, InvalidInput, NotFound, ThreadInterrupted
@@ -86,6 +86,7 @@ class ManualCompactions:
             )
 
     def job(self, target: Target, request: CompactRequest, head: StateSnapshot) -> CompactionJob:
+        self._graphs.check_compactable(target.graph_name, head.values)
         agent, model_name = self._graphs.spec(target.graph_name), target.model_name
         window, reserved = self._compactor.window(model_name), self._compactor.reserved(model_name)
         return CompactionJob(
@@ -109,7 +110,7 @@ class ManualCompactions:
             await held.confirm()
             written = await self._graphs.writer(target.graph_name).aupdate_state(
                 head.config,
-                compaction_update(prepared.compaction, prepared.compaction_id),
+                self._graphs.commit_of(target.graph_name, prepared.compaction, prepared.compaction_id),
                 as_node=WRITER_NODE,
             )
         except BaseException as error:

@@ -8,7 +8,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, RemoveMessage
 
-from app.compaction.roles import MEMORY_SUFFIX, USER_SUFFIX
+from app.compaction.roles import MEMORY_SUFFIX, SUMMARY_FLAG, SUMMARY_NAME, SUMMARY_SUFFIX, USER_SUFFIX
 from app.errors import InvalidInput
 from app.services.messages import read_messages
 
@@ -20,10 +20,10 @@ FLAGS = frozenset(
         "durable_context_data",
         "skill_context_entry",
         "delegation_entry",
+        SUMMARY_FLAG,
     }
 )
-SUMMARY_NAME = "summary"
-SUFFIXES = (USER_SUFFIX, MEMORY_SUFFIX)
+SUFFIXES = (USER_SUFFIX, MEMORY_SUFFIX, SUMMARY_SUFFIX)
 CONTROL_CHANNELS = frozenset({"summary_text", "delegations", "skill_context", "compaction"})
 
 _NAMESPACE = uuid.UUID("5a4f2c59-5c43-4f9b-9d0b-0f3f1d9a1c11")
@@ -69,16 +69,16 @@ def clean_messages(messages: Sequence[BaseMessage], known_ids: Container[str]) -
     """The messages without flags, without the name of a summary, and without our id suffixes.
 
     A suffix stays where the thread already has that id, so that editing and sending back what was read works. What is
-    remembered of the person cannot be rewritten in the thread: sent back, it is left out.
+    remembered of the person cannot be rewritten in the thread, nor can its summary: sent back, they are left out.
     """
     taken = {message.id for message in messages}
-    return [_clean(message, known_ids, taken) for message in messages if not _is_memory(message, known_ids)]
+    return [_clean(message, known_ids, taken) for message in messages if not _is_ours(message, known_ids)]
 
 
-def _is_memory(message: BaseMessage, known_ids: Container[str]) -> bool:
+def _is_ours(message: BaseMessage, known_ids: Container[str]) -> bool:
     if isinstance(message, RemoveMessage) or not message.id:
         return False
-    return message.id.endswith(MEMORY_SUFFIX) and message.id in known_ids
+    return message.id.endswith((MEMORY_SUFFIX, SUMMARY_SUFFIX)) and message.id in known_ids
 
 
 def strip_flags(value: Any) -> Any:
@@ -108,7 +108,7 @@ def _clean(message: BaseMessage, known_ids: Container[str], taken: set[str | Non
 def _plain_id(message_id: str, known_ids: Container[str], taken: set[str | None]) -> str:
     plain = message_id
     while plain.endswith(SUFFIXES):
-        plain = plain.removesuffix(SUFFIXES[0]).removesuffix(SUFFIXES[1])
+        plain = next(plain.removesuffix(suffix) for suffix in SUFFIXES if plain.endswith(suffix))
     if plain and plain not in known_ids and plain not in taken:
         taken.add(plain)
         return plain
