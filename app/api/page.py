@@ -27,7 +27,7 @@ HEADERS = {
 router = APIRouter(include_in_schema=False)
 
 
-@router.get("/")
+@router.api_route("/", methods=["GET", "HEAD"])
 async def page() -> FileResponse:
     """The page. What it shows is in the part of the address behind ``#``, which no server sees."""
     return FileResponse(WEB / "index.html", headers=HEADERS)

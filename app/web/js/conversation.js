@@ -177,9 +177,9 @@ export class Conversation {
       node.remove();
       this._nodes.delete(key);
     }
+    const nodes = wanted.map((item) => this._nodeOf(item));
     let place = this._list.firstChild;
-    for (const item of wanted) {
-      const node = this._nodeOf(item);
+    for (const node of nodes) {
       if (node === place) place = place.nextSibling;
       else this._list.insertBefore(node, place);
     }
@@ -202,7 +202,6 @@ export class Conversation {
     const known = this._nodes.get(key);
     if (known && known.stamp === stamp) return known.node;
     const node = build();
-    if (known) known.node.replaceWith(node);
     this._nodes.set(key, { node, stamp, version: Number(String(stamp).split("/")[0]) || 0 });
     return node;
   }

@@ -24,6 +24,7 @@ const LOOK_AGAIN = 4000; // ms between two looks for runs that others started
 class App {
   constructor() {
     this.threadId = null;
+    this.seenChange = null; // when the open thread was last changed, as far as this page knows
     this.follower = new RunFollower({
       begun: () => this.setBusy(true),
       take: (event) => this.took(event),
@@ -121,6 +122,7 @@ class App {
     this.follower.leave();
     this.setBusy(false);
     this.threadId = threadId;
+    this.seenChange = null;
     this.threads.select(threadId);
     this.toggleSidebar(false);
     this.gauge.open(threadId);
@@ -232,7 +234,8 @@ class App {
     this.tools.hidden = false;
     this.gauge.open(thread.thread_id);
     this.threads.select(thread.thread_id);
-    this.threads.load();
+    await this.threads.load();
+    this.showTitle();
   }
 
   /** Starts a run with the agent and model of the composer. Rejects with ApiError. */
@@ -282,9 +285,13 @@ class App {
 
   took(event) {
     this.conversation.take(event);
-    if (event.event === "updates") {
-      this.gauge.soon();
-      this.composer.showTodos(this.conversation.transcript.todos);
+    if (event.event !== "updates") return;
+    this.gauge.soon();
+    this.composer.showTodos(this.conversation.transcript.todos);
+    const title = Object.values(event.data ?? {}).find((update) => update?.title)?.title;
+    if (title) {
+      this.threads.note(this.threadId, { extracted: { title } });
+      this.showTitle();
     }
   }
 
