@@ -6,7 +6,8 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import psycopg
@@ -23,6 +24,8 @@ PAGE_BYTES = 1_000_000
 RECONNECT_SECONDS = 1.0
 TERMINAL_EVENT = "end"
 STREAM_SUBJECT = "thread:"
+# Names of events that only thread streams (v2) show begin with it; the stream of a run passes over them.
+HIDDEN = "~"
 # What the hub announces when a webhook is owed something.
 WEBHOOKS = "webhooks"
 
@@ -31,11 +34,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One stream event of a run. ``seq`` is unique and ordered within the run, from 1; ``data`` is one-line JSON."""
+    """One stream event of a run. ``seq`` is unique and ordered within the run, from 1; ``data`` is one-line JSON;
+    ``at`` is when it was written, None before it is."""
 
     seq: int
     event: str
     data: str
+    at: datetime | None = field(default=None, compare=False)
+
+    @property
+    def hidden(self) -> bool:
+        return self.event.startswith(HIDDEN)
 
 
 def end_of(run_id: str) -> str:
@@ -81,7 +90,7 @@ class EventStore:
             cursor = await conn.execute(
                 _READ, {"run_id": run_id, "after": after, "limit": limit, "max_bytes": PAGE_BYTES}
             )
-            return [Event(r["seq"], r["event"], r["data"]) for r in await cursor.fetchall()]
+            return [Event(r["seq"], r["event"], r["data"], r["created_at"]) for r in await cursor.fetchall()]
 
     async def last_seq(self, run_id: str) -> int:
         """The highest sequence number of the run, 0 when it has no event."""
@@ -168,8 +177,8 @@ SELECT pg_notify(%(channel)s, owner.run_id::text) FROM owner
 
 # ``octet_length`` of a large value does not read it.
 _READ = """
-SELECT seq, event, data FROM (
-    SELECT seq, event, data, sum(octet_length(data)) OVER (ORDER BY seq) - octet_length(data) AS before
+SELECT seq, event, data, created_at FROM (
+    SELECT seq, event, data, created_at, sum(octet_length(data)) OVER (ORDER BY seq) - octet_length(data) AS before
     FROM run_events WHERE run_id = %(run_id)s AND seq > %(after)s ORDER BY seq LIMIT %(limit)s
 ) AS page WHERE before < %(max_bytes)s ORDER BY seq
 """

@@ -17,6 +17,13 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 
 from app.compaction.roles import USER_SUFFIX, is_hidden, is_human
+from app.services.thread_events_recorded import (
+    RECORDED_MODES,
+    NamedEvent,
+    Part,
+    ThreadRecorder,
+    event_name,
+)
 
 STREAM_MODES = (
     "values",
@@ -31,12 +38,11 @@ STREAM_MODES = (
 # What the contract calls a mode and what LangGraph calls it, where they differ.
 _GRAPH_MODES = {"messages-tuple": "messages"}
 
-NamedEvent = tuple[str, Any]
-
 
 @dataclass(frozen=True, slots=True)
 class GraphCall:
-    """One call of a graph: its input (None continues), configuration, context and what to stream of it."""
+    """One call of a graph: its input (None continues), configuration, context and what to stream of it.
+    ``recorded``: also what the streams of the thread show."""
 
     input: Any
     config: RunnableConfig
@@ -46,15 +52,16 @@ class GraphCall:
     interrupt_before: Any = None
     interrupt_after: Any = None
     durability: Any = None
+    recorded: bool = False
 
 
 async def graph_events(
     graph: CompiledStateGraph[Any, Any, Any, Any], call: GraphCall
 ) -> AsyncGenerator[NamedEvent]:
     """Run ``graph`` and yield (event name, data). Names of events from a subgraph carry ``|`` and its namespace."""
-    modes: Any = list(dict.fromkeys(_GRAPH_MODES.get(mode, mode) for mode in call.stream_modes))
-    assembler = MessageAssembler() if "messages" in call.stream_modes else None
-    tuples = "messages-tuple" in call.stream_modes
+    shown = _Shown(call)
+    recorder = ThreadRecorder() if call.recorded else None
+    modes: Any = list(dict.fromkeys([*shown.modes, *(RECORDED_MODES if recorder else ())]))
     stream: Any = graph.astream(
         call.input,
         call.config,
@@ -66,20 +73,50 @@ async def graph_events(
         durability=call.durability,
     )
     async with aclosing(stream):
-        async for namespace, mode, chunk in stream:
-            if namespace and not call.subgraphs:
+        async for part in stream:
+            if part[1] == "messages" and _is_no_news(part[2][0]):
                 continue
-            suffix = "".join(f"|{part}" for part in namespace)
-            if mode != "messages":
-                yield f"{mode}{suffix}", chunk
+            if recorder is None:
+                for event in shown.events(part):
+                    yield event
                 continue
-            if _is_no_news(chunk[0]):
-                continue
-            if tuples:
-                yield f"messages{suffix}", chunk
-            if assembler:
-                for name, data in assembler.add(*chunk):
-                    yield f"{name}{suffix}", data
+            for ordered in recorder.in_order(part):
+                for event in _both(shown, recorder, ordered):
+                    yield event
+    for left in recorder.rest() if recorder else ():
+        for event in _both(shown, recorder, left):
+            yield event
+
+
+def _both(shown: _Shown, recorder: ThreadRecorder | None, part: Part) -> Iterator[NamedEvent]:
+    yield from shown.events(part)
+    if recorder:
+        yield from recorder.events(part, shown=shown.has(part))
+
+
+class _Shown:
+    """What the run's own stream shows, in the modes that were asked for."""
+
+    def __init__(self, call: GraphCall) -> None:
+        self.modes = frozenset(_GRAPH_MODES.get(mode, mode) for mode in call.stream_modes)
+        self._subgraphs = call.subgraphs
+        self._tuples = "messages-tuple" in call.stream_modes
+        self._assembler = MessageAssembler() if "messages" in call.stream_modes else None
+
+    def has(self, part: Part) -> bool:
+        """Whether the part is shown just as it is."""
+        namespace, mode, _ = part
+        if namespace and not self._subgraphs:
+            return False
+        return self._tuples if mode == "messages" else mode in self.modes
+
+    def events(self, part: Part) -> Iterator[NamedEvent]:
+        namespace, mode, data = part
+        if self.has(part):
+            yield event_name(mode, namespace), data
+        if mode == "messages" and self._assembler and (not namespace or self._subgraphs):
+            for name, message in self._assembler.add(*data):
+                yield event_name(name, namespace), message
 
 
 def _is_no_news(message: Any) -> bool:

@@ -24,7 +24,8 @@ MultitaskStrategy = Literal["reject", "enqueue", "interrupt", "rollback"]
 @dataclass(frozen=True, slots=True)
 class RunRequest:
     """The body of a run, validated. ``input`` None without ``command`` continues the thread where it stands. A
-    ``temporary`` thread is removed when its run is over."""
+    ``temporary`` thread is removed when its run is over; ``recorded``: the thread's stream shows all of the run, not
+    only what its own stream was asked for."""
 
     assistant_id: str
     input: Any = None
@@ -44,6 +45,7 @@ class RunRequest:
     after_seconds: float = 0.0
     webhook: str | None = None
     temporary: bool = False
+    recorded: bool = False
 
     @property
     def model_name(self) -> str | None:
@@ -69,6 +71,7 @@ def call_of(run: Run, *, resumed: bool) -> GraphCall:
         interrupt_before=kwargs["interrupt_before"],
         interrupt_after=kwargs["interrupt_after"],
         durability=kwargs["durability"],
+        recorded=bool(kwargs.get("recorded")),
     )
 
 
@@ -101,7 +104,10 @@ def _values(stored: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _destination(item: Any) -> Any:
-    return Send(item["node"], item.get("input")) if isinstance(item, dict) else item
+    if not isinstance(item, dict):
+        return item
+    given = item.get("input")
+    return Send(item["node"], _values(given) if isinstance(given, dict) else given)
 
 
 def _config(run: Run, *, resumed: bool) -> RunnableConfig:

@@ -36,12 +36,16 @@ class RunStreams:
     def closing(self) -> bool:
         return self._closing.is_set()
 
-    async def follow(self, run_id: str, after: int = 0) -> AsyncIterator[Event | None]:
+    async def follow(
+        self, run_id: str, after: int = 0, *, hidden: bool = False
+    ) -> AsyncIterator[Event | None]:
         """The run's events with ``seq > after`` until its ``end``. None means nothing happened for a heartbeat.
 
-        Raises ShuttingDown when this process goes down before the end.
+        ``hidden``: also those that only thread streams show. Raises ShuttingDown when this process goes down before
+        the end.
         """
         over = False
+        heard = time.monotonic()
         async with self._hub.watch(run_id) as news:
             while True:
                 self._refuse_closing()
@@ -50,10 +54,16 @@ class RunStreams:
                     yield None
                     continue
                 for event in events:
-                    yield event
                     after = event.seq
+                    if hidden or not event.hidden:
+                        yield event
+                        heard = time.monotonic()
                     if event.event == TERMINAL_EVENT:
                         return
+                if time.monotonic() - heard > self._heartbeat_s:
+                    # There is news, but none for this reader.
+                    yield None
+                    heard = time.monotonic()
                 if events:
                     continue
                 if over:
@@ -62,6 +72,7 @@ class RunStreams:
                 over = not await self._is_active(run_id)
                 if not over and not await self._wait(news):
                     yield None
+                    heard = time.monotonic()
 
     async def finished(self, run_id: str) -> AsyncIterator[None]:
         """Yields at each heartbeat until the run has ended. Raises ShuttingDown when this process goes down before."""
