@@ -21,6 +21,7 @@ from app.config import Settings, SummarizationSettings
 from app.persistence.breakers import BreakerStore
 from app.persistence.checkpoints import ThreadSaver
 from app.persistence.compactions import CompactionStore
+from app.persistence.pins import PinStore
 from app.persistence.runs import RunStore
 from app.persistence.threads import ThreadStore
 from app.ports import ChatModels
@@ -52,6 +53,7 @@ def build_compactor(
         models,
         CompactionStore(pool),
         BreakerStore(pool),
+        PinStore(pool),
         CompactionMetrics(CollectorRegistry()),
         is_context_overflow,
     )

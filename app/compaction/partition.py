@@ -23,12 +23,14 @@ class Partition:
     Each keeps the order of the history. ``why`` maps a message id to one word, which is part of the public
     contract: ``system reminder newest_user_message pinned pending_tool_call tool_pair tail`` (kept),
     ``older_than_keep over_target pin_over_budget`` (removed), ``superseded_reminder`` (dropped).
-    ``tool_pair`` stays because it must not be parted from a message that stays for another reason."""
+    ``tool_pair`` stays because it must not be parted from a message that stays for another reason.
+    ``waived_pins`` are ids of pinned messages that go all the same: there is no room for them in the budget."""
 
     removed: tuple[BaseMessage, ...]
     kept: tuple[BaseMessage, ...]
     dropped: tuple[BaseMessage, ...]
     why: Mapping[str, str]
+    waived_pins: frozenset[str] = frozenset()
 
 
 def partition(
@@ -85,7 +87,9 @@ def _divide(history: History, guarded: Protection, wish: Wish, cut: int) -> Part
                 removed.append(message)
             case _:
                 kept.append(message)
-    return Partition(tuple(removed), tuple(kept), tuple(dropped), why)
+    gone = {message.id for message in (*removed, *dropped)}
+    waived = frozenset(id for i in guarded.over_budget if (id := history.messages[i].id) in gone and id)
+    return Partition(tuple(removed), tuple(kept), tuple(dropped), why, waived)
 
 
 def _word(history: History, guarded: Protection, wish: Wish, cut: int, index: int) -> str:

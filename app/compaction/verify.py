@@ -76,7 +76,7 @@ def _check_protected(messages: Sequence[BaseMessage], partition: Partition) -> N
 
 def _check_pins(partition: Partition, pinned: frozenset[str]) -> None:
     for message in (*partition.removed, *partition.dropped):
-        if message.id in pinned and partition.why[message.id] != "pin_over_budget":
+        if message.id in pinned - partition.waived_pins:
             raise CompactionInvariantError(f"the pinned message {message.id!r} must not be removed")
 
 

@@ -8,7 +8,7 @@ later from the checkpoint metadata: nothing is lost and nothing counts twice (ru
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -20,9 +20,12 @@ from psycopg_pool import AsyncConnectionPool
 
 from app.compaction.types import CompactionKind
 from app.persistence.archive import archive
+from app.persistence.discretion import Discretion
+from app.persistence.pins import refuse_pinned
 from app.serialization import dumps_jsonb
 
 RecordStatus = Literal["committing", "committed", "draft", "skipped", "failed", "undone", "rolled_back"]
+InTransaction = Callable[[AsyncConnection[Any]], Awaitable[None]]
 RecordKind = CompactionKind | Literal["undo", "redo"]
 """An undo takes a compaction back and a redo repeats it: they are recorded as compactions are."""
 
@@ -68,18 +71,31 @@ class CompactionRecord:
 class CompactionStore:
     """The table ``compactions``; what a compaction removes goes into the archive with its record."""
 
-    def __init__(self, pool: AsyncConnectionPool[Any]) -> None:
+    def __init__(self, pool: AsyncConnectionPool[Any], discretion: Discretion | None = None) -> None:
         self._pool = pool
+        self._discretion = discretion or Discretion()
 
     async def begin(
-        self, record: CompactionRecord, removed: Sequence[BaseMessage], seen_ids: Sequence[str | None]
+        self,
+        record: CompactionRecord,
+        removed: Sequence[BaseMessage],
+        seen_ids: Sequence[str | None],
+        waived_pins: frozenset[str] = frozenset(),
+        first: InTransaction | None = None,
     ) -> None:
         """Archive ``removed`` and write the record as ``committing``, in one transaction. ``seen_ids`` are those of
-        all messages in the state, in their order."""
+        all messages in the state, in their order. Raises MessagePinned for a removed message that is pinned, but
+        for those in ``waived_pins``. ``first`` is done first, in the same transaction."""
         async with self._pool.connection() as conn, conn.transaction():
-            await _insert(conn, record)
+            if first:
+                await first(conn)
+            await _insert(conn, self._discretion.record(record))
+            if not record.checkpoint_ns:
+                free = [message.id for message in removed if message.id and message.id not in waived_pins]
+                await refuse_pinned(conn, record.thread_id, free)
+            kept = self._discretion.archived(removed)
             digests = await archive(
-                conn, record.thread_id, record.checkpoint_ns, record.compaction_id, record.run_id, removed
+                conn, record.thread_id, record.checkpoint_ns, record.compaction_id, record.run_id, kept
             )
             await conn.execute(
                 _NOTE_MESSAGES,
@@ -104,7 +120,7 @@ class CompactionStore:
     async def add(self, record: CompactionRecord) -> None:
         """Write a record that changed no state (skipped or failed)."""
         async with self._pool.connection() as conn:
-            await _insert(conn, record)
+            await _insert(conn, self._discretion.record(record))
 
     async def abandon(self, thread_id: str, compaction_id: str, error: str) -> None:
         """The state write of a begun compaction failed; its archive rows stay, they do no harm."""
@@ -112,7 +128,7 @@ class CompactionStore:
             await conn.execute(
                 """UPDATE compactions SET status = 'failed', reason = 'not_committed', error = %s
                    WHERE thread_id = %s AND compaction_id = %s AND status = 'committing'""",
-                (error, thread_id, compaction_id),
+                (self._discretion.text(error), thread_id, compaction_id),
             )
 
     async def settle(self, thread_id: str) -> None:

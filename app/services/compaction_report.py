@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from app.compaction.failures import describe
 from app.compaction.history import History
+from app.compaction.pins import pin_prices
 from app.compaction.pipeline import Plan
 from app.compaction.protected import newest_user_message
 from app.compaction.tokens import TokenCounter
@@ -138,13 +139,17 @@ def what_fills(context: Context, counter: TokenCounter) -> str:
     parts = counter.breakdown(context)
     newest = newest_user_message(History.of(context.messages))
     asked = 0 if newest is None else round(counter.message(context.messages[newest]) * parts.scale)
+    said = None if newest is None else context.messages[newest].id
+    prices = pin_prices(context.messages, sorted(context.pinned - {said}), counter)
+    pinned = round(sum(prices.values()) * parts.scale)
     named = {
         "system prompt": parts.system,
         "tools": parts.tools,
         "summary": parts.summary,
         "durable context": parts.durable,
         "the newest user message": asked,
-        "the other messages": parts.messages - asked,
+        "pinned messages": pinned,
+        "the other messages": parts.messages - asked - pinned,
         "reserved for the reply": parts.reserved,
     }
     shown = ", ".join(f"{name} {tokens}" for name, tokens in named.items() if tokens > 0)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from app.compaction.pipeline import Plan, compact
 from app.compaction.summarize import CandidateHealth
 from app.compaction.tokens import TokenCounter, counter_for
-from app.compaction.types import Candidate, Compaction, CompactionPolicy, Skipped
+from app.compaction.types import Candidate, Compaction, CompactionPolicy, Redact, Skipped, unchanged
 from app.config import SummarizationSettings
 from app.errors import CompactionInvariantError, ModelError, SummaryGenerationError
 from app.persistence.breakers import Breaker, BreakerStore
@@ -51,9 +51,10 @@ class ThreadCompactor:
         metrics: CompactionMetrics,
         is_overflow: Callable[[BaseException], bool],
         hooks: Sequence[SummarizationHook] = (),
+        redact: Redact = unchanged,
     ) -> None:
         self._settings = settings
-        self._policy = settings.policy
+        self._policy = replace(settings.policy, redact=redact)
         self._models = models
         self._store = store
         self._breakers = breakers
@@ -217,7 +218,8 @@ class ThreadCompactor:
         await self._run_hooks(job, compaction_id, compaction)
         record = committing(job, compaction_id, compaction)
         seen_ids = [message.id for message in job.context.messages]
-        await self._store.begin(record, (*compaction.removed, *compaction.dropped), seen_ids)
+        removed = (*compaction.removed, *compaction.dropped)
+        await self._store.begin(record, removed, seen_ids, compaction.waived_pins, first)
         return Prepared(compaction_id, compaction)
 
     async def _run_hooks(self, job: CompactionJob, compaction_id: str, compaction: Compaction) -> None:

@@ -94,8 +94,7 @@ def test_a_plan_and_the_compaction_agree_on_every_message(
         assert [verdict.message_id for verdict in foreseen.keep] == ids(done.kept)
         assert set(words(foreseen.remove)) == {*ids(done.removed), *ids(done.dropped)}
         assert done.tokens_after <= foreseen.tokens_after_estimate + 1
-        for message_id in pinned:
-            assert message_id in ids(done.kept) or words(foreseen.remove)[message_id] == "pin_over_budget"
+        assert pinned <= {*ids(done.kept), *done.waived_pins}
 
 
 def test_each_message_has_its_reason() -> None:
@@ -140,6 +139,18 @@ def test_what_keep_asks_for_and_the_target_forbids_is_over_target() -> None:
     assert [removed["q0"], removed["a0"]] == ["older_than_keep"] * 2
     assert {why for message_id, why in removed.items() if message_id not in ("q0", "a0")} == {"over_target"}
     assert set(words(foreseen.keep).values()) == {"tail", "newest_user_message"}
+
+
+def test_an_old_reminder_beyond_the_pin_budget_is_dropped_like_any_other() -> None:
+    flags = {"dynamic_context_reminder": True}
+    reminders: list[BaseMessage] = [
+        SystemMessage(day, id=day, additional_kwargs={**flags, "reminder_date": day})
+        for day in ("2026-01-01", "2026-01-02")
+    ]
+    messages = [*reminders, *exchange(1), *exchange(2)]
+    assert words(planned(messages, keeping(2), "2026-01-01").keep)["2026-01-01"] == "pinned"
+    over = planned(messages, keeping(2, pin_budget_tokens=1), "2026-01-01")
+    assert words(over.remove)["2026-01-01"] == "superseded_reminder"
 
 
 def test_a_call_that_waits_for_its_result_stays_for_that() -> None:

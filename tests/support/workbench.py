@@ -17,6 +17,7 @@ from app.config import ContextSizeSettings, SummarizationSettings
 from app.persistence.breakers import BreakerStore
 from app.persistence.compactions import CompactionStore
 from app.persistence.database import Database
+from app.persistence.pins import PinStore
 from app.persistence.threads import ThreadStore
 from app.ports import CompactionJob, ModelDescription, SummarizationHook
 from app.services.compaction_metrics import CompactionMetrics
@@ -73,6 +74,7 @@ class Workbench:
             self.models,
             self.records,
             self.breakers,
+            PinStore(self.database.pool),
             CompactionMetrics(self.registry),
             is_context_overflow,
             self.hooks,

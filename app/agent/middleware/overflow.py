@@ -48,7 +48,7 @@ class OverflowMiddleware(AgentMiddleware[FullState, Any]):
         )
         prepared = await self._compactor.recover(job)
         if prepared is None:
-            raise self._gave_up(job, "and could not be compacted") from error
+            raise await self._gave_up(job, "and could not be compacted") from error
         response = await self._retry(job, prepared, request, handler)
         self._compactor.completed(job, prepared)
         update = _update(job, prepared, request)
@@ -71,10 +71,10 @@ class OverflowMiddleware(AgentMiddleware[FullState, Any]):
             if not self._compactor.is_overflow(error):
                 raise
             smaller = replace(job.context, messages=kept, summary=compaction.summary)
-            raise self._gave_up(replace(job, context=smaller), "even after compaction") from error
+            raise await self._gave_up(replace(job, context=smaller), "even after compaction") from error
 
-    def _gave_up(self, job: CompactionJob, how: str) -> ContextOverflow:
-        filling = self._compactor.describe(job)
+    async def _gave_up(self, job: CompactionJob, how: str) -> ContextOverflow:
+        filling = await self._compactor.describe(job)
         return ContextOverflow(
             f"The request does not fit the context window of {job.model_name}, {how}: {filling}"
         )
