@@ -16,6 +16,7 @@ OPENING = "conversation_opening"
 USER_MEMORY = "user_memory"
 KNOWN_FACTS = "known_facts"
 MEMORY_TRANSCRIPT = "memory_transcript"
+EARLIER_MESSAGES = "earlier_messages"
 FENCE_TAGS = (
     EXISTING_SUMMARY,
     NEW_MESSAGES,
@@ -24,6 +25,7 @@ FENCE_TAGS = (
     USER_MEMORY,
     KNOWN_FACTS,
     MEMORY_TRANSCRIPT,
+    EARLIER_MESSAGES,
 )
 
 _NEUTRAL_BRACKET = "‹"
