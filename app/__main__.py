@@ -22,6 +22,7 @@ from app.config import Overrides, Settings, load_settings
 from app.errors import ConfigError, DatabaseError, InvalidInput, NotFound
 from app.keys import add_keys, keys
 from app.main import Core, create_app, open_core, prepared_database
+from app.redaction import SHAPES, Redactor
 from app.report import startup_report
 from app.telemetry import set_up_logging
 
@@ -54,7 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 data_dir=arguments.data_dir,
             ),
         )
-        set_up_logging(settings.logging.level, settings.logging.format)
+        redactor = Redactor(settings.secrets.shapes or SHAPES)
+        set_up_logging(settings.logging.level, settings.logging.format, redactor)
         return asyncio.run(_until_told(_COMMANDS[arguments.command](settings, arguments)))
     except (ConfigError, InvalidInput, NotFound) as error:
         return _fail(EXIT_CONFIG, str(error))

@@ -21,8 +21,10 @@ from app.errors import ModelError
 from app.persistence.database import Database, open_database
 from app.persistence.embedded import embedded_postgres
 from app.persistence.events import EventHub
+from app.persistence.installation import redaction_key
 from app.persistence.queue import RunQueue
 from app.persistence.schema import migrate
+from app.redaction import Redactor
 from app.services.background import Background
 
 NOW: Clock = partial(datetime.now, UTC)
@@ -85,7 +87,8 @@ async def open_core(
         # First, so that a graph that cannot be hosted is told of before a database is started for it.
         hosted = await stack.enter_async_context(loaded_graphs(settings.graphs))
         database = await stack.enter_async_context(prepared_database(settings))
-        parts = Assembly(settings, environ, database, now, hosted)
+        redactor = Redactor(settings.secrets.shapes, await redaction_key(database.pool))
+        parts = Assembly(settings, environ, database, redactor, now, hosted)
         core, background = _core(parts), parts.web.background
         # Building a model imports its package, which takes a second: not in the first request.
         with suppress(ModelError):
@@ -102,10 +105,12 @@ async def open_core(
         if work:
             parts.agents.mcp.warm_up()
             core.queue.start()
+            parts.agents.recall_indexer.start()
         await parts.stores.items.start_ttl_sweeper()
         stack.push_async_callback(parts.stores.items.stop_ttl_sweeper)
         parts.runs.janitor.start()
         stack.push_async_callback(parts.runs.janitor.stop)
+        stack.push_async_callback(parts.agents.recall_indexer.stop)
         stack.callback(core.begin_stop)
         # Not awaited: it may have to wait until a run of a dead worker was taken up and ended.
         background.start(core.services.threads.finish_deletions())

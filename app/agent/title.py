@@ -18,6 +18,7 @@ from app.compaction.gate import without_reasoning
 from app.compaction.refusal import reads_like_refusal
 from app.compaction.roles import is_human, is_real_user_message
 from app.compaction.shorten import head
+from app.compaction.types import Redact, unchanged
 from app.config import TitleSettings
 from app.ports import ChatModels
 
@@ -38,10 +39,11 @@ quotation marks, no full stop, no label. Answer with the title alone.
 
 @dataclass(frozen=True, slots=True)
 class Titles:
-    """Names threads as ``settings`` say."""
+    """Names threads as ``settings`` say. ``redact`` takes secrets out: a title stands in lists."""
 
     settings: TitleSettings
     models: ChatModels
+    redact: Redact = unchanged
 
     async def from_model(self, text: str, run_model: str) -> str | None:
         """What a model calls a conversation that begins with ``text``, or None. Whatever goes wrong is None too."""
@@ -50,16 +52,16 @@ class Titles:
             model = self.models.for_summary(name)
             if model._llm_type == _NO_LANGUAGE_MODEL:
                 return None
-            prompt = title_prompt(text, self.settings.max_words, self.settings.max_chars)
+            prompt = title_prompt(self.redact(text), self.settings.max_words, self.settings.max_chars)
             reply = await model.ainvoke([HumanMessage(prompt)], config=_call_config())
-            return accepted_title(reply.text, self.settings.max_chars)
+            return accepted_title(self.redact(reply.text), self.settings.max_chars)
         except Exception as error:  # noqa: BLE001 - providers raise anything, and there is a plainer title
             log.info("no title from model %s: %s", name, type(error).__name__)
             return None
 
     def from_text(self, text: str) -> str | None:
         """The beginning of what the person wrote; None when there is nothing to take."""
-        line = next((plain for line in text.splitlines() if (plain := _plain(line))), "")
+        line = next((plain for line in self.redact(text).splitlines() if (plain := _plain(line))), "")
         return shortened(line, self.settings.max_chars) or None
 
 

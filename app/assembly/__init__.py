@@ -14,6 +14,7 @@ from app.assembly.stores import Stores
 from app.assembly.web import Web
 from app.config import Settings
 from app.persistence.database import Database
+from app.redaction import Redactor
 
 __all__ = ["Assembly", "Clock", "Memory"]
 
@@ -27,12 +28,13 @@ class Assembly:
         settings: Settings,
         environ: dict[str, str],
         database: Database,
+        redactor: Redactor,
         now: Clock,
         hosted: Sequence[LoadedGraph] = (),
     ) -> None:
         registry = CollectorRegistry()
         self.settings = settings
-        self.stores = Stores(database)
+        self.stores = Stores(database, redactor, archive_originals=settings.secrets.archive_originals)
         self.agents = Agents(settings, environ, self.stores, registry, now, hosted)
         self.accounts = Accounts(settings, environ, self.stores)
         self.runs = Runs(settings, self.stores, self.agents, self.accounts.limits)

@@ -27,6 +27,7 @@ from app.agent.tools import (
     Workspaces,
     clarification_tool,
     file_tools,
+    history_tools,
     todos_tool,
 )
 from app.agent.tools.task import TASK_TOOL
@@ -45,6 +46,8 @@ from app.services.compactor import ThreadCompactor
 from app.services.memory import MemoryService
 from app.services.memory_extraction import MemoryExtractor
 from app.services.memory_feed import MemoryFeed
+from app.services.recall import RecallService
+from app.services.recall_index import RecallIndexer
 
 Clock = Callable[[], datetime]
 
@@ -123,6 +126,7 @@ class Agents:
             self.models,
             TokenCounter().text,
             self._now,
+            self._stores.redactor,
         )
 
     @cached_property
@@ -136,6 +140,7 @@ class Agents:
             CompactionMetrics(self._registry),
             is_context_overflow,
             hooks=[self.memory.feed.before_summarization] if self.memory.enabled else (),
+            redact=self._stores.redactor.text,
         )
 
     @cached_property
@@ -143,9 +148,19 @@ class Agents:
         return SkillCatalogue(self._settings.skills_dir, self._settings.skills.container_path)
 
     @cached_property
+    def recall_indexer(self) -> RecallIndexer:
+        return RecallIndexer(self._stores.recall)
+
+    @cached_property
+    def recall(self) -> RecallService:
+        return RecallService(self._stores.recall, self.recall_indexer)
+
+    @cached_property
     def tools(self) -> Sequence[BaseTool]:
         mount = Mount(self.skills.container_path, self.skills.location, self._limits, self.skills.stamp)
-        return (*file_tools(self.workspaces, [mount]), todos_tool(), clarification_tool())
+        recall = self._settings.recall
+        past = history_tools(self.recall, recall) if recall.enabled else ()
+        return (*file_tools(self.workspaces, [mount]), *past, todos_tool(), clarification_tool())
 
     @cached_property
     def mcp(self) -> McpCatalog:
@@ -173,7 +188,7 @@ class Agents:
             dynamic_context=DynamicContext(self._now, dynamic.zone, self.memory.recall)
             if dynamic.enabled
             else None,
-            titles=Titles(title, self.models) if title.enabled else None,
+            titles=Titles(title, self.models, self._stores.redactor.text) if title.enabled else None,
             tool_output=ToolOutput(output, self.workspaces) if output.enabled else None,
             mcp=self.mcp if self.mcp.servers else None,
             skills=skills,

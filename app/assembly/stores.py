@@ -9,19 +9,24 @@ from app.persistence.accounts import AccountStore
 from app.persistence.breakers import BreakerStore
 from app.persistence.compactions import CompactionStore
 from app.persistence.database import Database
+from app.persistence.discretion import Discretion
 from app.persistence.events import EventHub, EventStore
 from app.persistence.items import ItemStore
 from app.persistence.pins import PinStore
+from app.persistence.recall import RecallStore
 from app.persistence.rollback import RollbackStore
 from app.persistence.runs import RunStore
 from app.persistence.threads import ThreadStore
+from app.redaction import Redactor
 
 
 class Stores:
     """What is kept, and what tells of it."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, redactor: Redactor, *, archive_originals: bool) -> None:
         self.database = database
+        self.redactor = redactor
+        self._discretion = Discretion(redactor, archive_originals=archive_originals)
         self.pool: Any = database.pool
 
     @cached_property
@@ -38,7 +43,7 @@ class Stores:
 
     @cached_property
     def records(self) -> CompactionStore:
-        return CompactionStore(self.pool)
+        return CompactionStore(self.pool, self._discretion)
 
     @cached_property
     def breakers(self) -> BreakerStore:
@@ -59,6 +64,10 @@ class Stores:
     @cached_property
     def hub(self) -> EventHub:
         return EventHub(self.database.url)
+
+    @cached_property
+    def recall(self) -> RecallStore:
+        return RecallStore(self.pool)
 
     @cached_property
     def rollbacks(self) -> RollbackStore:

@@ -14,6 +14,7 @@ from typing import Any
 from langchain_core.exceptions import ContextOverflowError
 
 from app.compaction.plain import plain
+from app.compaction.types import Redact, unchanged
 from app.redaction import Redactor
 
 _TRANSIENT_STATUS = frozenset({408, 425, 429, *range(500, 600)}) - {501, 505}
@@ -61,11 +62,12 @@ def retry_after_s(error: BaseException) -> float | None:
     return seconds if seconds is not None else _until(value)
 
 
-def describe(error: BaseException) -> str:
-    """Class name and first line of an error, shortened, without anything that looks like a secret."""
-    line = next(iter(plain(str(error)).strip().splitlines()), "")
-    # Before it is cut: half a key does not look like one.
-    text = _SECRET.sub("[…]", _KNOWN.text(line))
+def describe(error: BaseException, redact: Redact = unchanged) -> str:
+    """Class name and first line of an error, shortened, without anything that looks like a secret. ``redact`` knows
+    further kinds."""
+    # All of it, and before it is cut: half a key does not look like one, and a private key has many lines.
+    text = _KNOWN.text(redact(plain(str(error)))).strip()
+    text = _SECRET.sub("[…]", next(iter(text.splitlines()), ""))
     shown = text if len(text) <= _MAX_REASON else f"{text[:_MAX_REASON]}…"
     return f"{type(error).__name__}: {shown}" if shown else type(error).__name__
 

@@ -113,7 +113,7 @@ class _Chain:
         except Exception as error:  # a provider's package raises anything; the next candidate is tried
             if limit.expired():
                 raise _Failed(f"no summary within {deadline - started:.3g} s", in_time=False) from error
-            raise _Failed(describe(error)) from error
+            raise _Failed(describe(error, self._task.policy.redact)) from error
 
     def _built(self, candidate: Candidate) -> BaseChatModel:
         if reason := self._health.failure(candidate.name):
@@ -121,7 +121,7 @@ class _Chain:
         try:
             return candidate.build()
         except Exception as error:
-            reason = describe(error)
+            reason = describe(error, self._task.policy.redact)
             self._health.not_built(candidate.name, reason)
             raise _Failed(f"cannot be built ({reason})") from error
 

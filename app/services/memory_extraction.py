@@ -14,6 +14,7 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.runnables import RunnableConfig
 
 from app.compaction.content import text_of
+from app.compaction.secrets import without_secrets
 from app.compaction.shorten import Count
 from app.config import MemorySettings
 from app.errors import InvalidInput
@@ -22,6 +23,7 @@ from app.persistence.memory import MemoryStore
 from app.persistence.memory_queue import MemoryJob
 from app.persistence.threads import Thread, ThreadStore
 from app.ports import ChatModels, Graphs
+from app.redaction import Redactor
 from app.services.memory_notes import changes, read_notes
 from app.services.memory_prompt import MAX_TOKENS, Portion, portions, prompt, said_by_person
 from app.services.messages import read_messages
@@ -55,6 +57,7 @@ class MemoryExtractor:
         models: ChatModels,
         count: Count,
         now: Callable[[], datetime],
+        redactor: Redactor,
     ) -> None:
         self._settings = settings
         self._store = store
@@ -64,13 +67,16 @@ class MemoryExtractor:
         self._models = models
         self._count = count
         self._now = now
+        self._redactor = redactor
 
     async def extract(self, job: MemoryJob) -> None:
         """Read what was not read yet. Raises whatever the model or the database raises; nothing half done remains."""
         thread = await self._threads.find(job.thread_id)
         if thread is None:
             return
-        messages, question = await self._messages(job, thread)
+        read, question = await self._messages(job, thread)
+        # All at once: whatever is cut, shown or compared from here on has no secret in it.
+        messages = [without_secrets(message, self._redactor) for message in read]
         unread = await self._store.unread(job.thread_id, said_by_person(messages))
         model_name = self._settings.model_name or job.model_name
         for number, portion in enumerate(portions(messages, unread, self._room(model_name), self._count)):
@@ -86,13 +92,14 @@ class MemoryExtractor:
         live: list[BaseMessage] = head.values.get("messages") or []
         if job.compaction_id is None:
             return live, None
-        question = next((text_of(message) for message in live if message.id == job.question_id), None)
+        asked = (self._redactor.text(text_of(message)) for message in live if message.id == job.question_id)
+        question = next(asked, None)
         archived = await self._compactions.removed_messages(thread.thread_id, job.compaction_id)
         return _restored(archived), question
 
     async def _note(self, thread: Thread, portion: Portion, model_name: str, question: str | None) -> None:
         seen = await self._store.facts(thread.owner)
-        known = [(fact.key, fact.text) for fact in seen]
+        known = [(fact.key, self._redactor.text(fact.text)) for fact in seen]
         today = self._now().date()
         asked = prompt(portion.shown, known, today, self._settings.max_facts, question)
         reply, usage = await self._ask(model_name, asked)
