@@ -12,12 +12,12 @@ from app.errors import BadRequest, InvalidInput
 from app.services.graph_events import STREAM_MODES
 from app.services.problems import validation_detail
 from app.services.run_request import RunRequest
+from app.services.sanitize import refuse_auth, refuse_reserved
 
 StreamMode = Literal[
     "values", "updates", "messages", "messages-tuple", "custom", "checkpoints", "tasks", "debug"
 ]
 _CHECKPOINT_KEYS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
-_INTERNAL_PREFIX = "__"
 RECURSION_LIMIT_MAX = 10_000
 
 
@@ -131,6 +131,8 @@ class RunBody(BaseModel):
         config = self.config or RunConfig()
         configurable = _configurable(config.configurable or {}, thread_id)
         checkpoint = _checkpoint(configurable, self.checkpoint, self.checkpoint_id, thread_id)
+        refuse_reserved(self.context or {}, "body.context")
+        refuse_auth({**(config.metadata or {}), **(self.metadata or {})}, "body.metadata")
         if configurable and self.context:
             raise BadRequest("config.configurable and context cannot both be given; use context")
         if self.command is not None and self.input is not None:
@@ -184,9 +186,7 @@ def _command(given: RunCommand | None) -> dict[str, Any] | None:
 
 def _configurable(given: dict[str, Any], thread_id: str) -> dict[str, Any]:
     _same_thread(given, thread_id, "body.config.configurable")
-    internal = [key for key in given if key.startswith(_INTERNAL_PREFIX)]
-    if internal:
-        raise InvalidInput(f"body.config.configurable.{internal[0]}: names that start with __ are reserved")
+    refuse_reserved(given, "body.config.configurable")
     return {key: value for key, value in given.items() if key != "thread_id"}
 
 

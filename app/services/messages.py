@@ -112,6 +112,11 @@ class _Fields(BaseModel):
         return content
 
 
+def is_kind(word: str) -> bool:
+    """Whether a message may say this of its role or type."""
+    return word in _KINDS or word in _CLASS_KINDS
+
+
 def read_messages(raw: Any, where: str) -> list[BaseMessage]:
     """Message objects from what a client sent: a list, or one message.
 

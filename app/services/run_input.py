@@ -36,6 +36,8 @@ class RunInputs:
         if command.get("update") is not None:
             command["update"] = await self._values(graph, thread_id, command["update"], "command.update")
         _check_goto(graph, command.get("goto"))
+        if command.get("goto") is not None:
+            command["goto"] = await self._destinations(graph, thread_id, command["goto"])
         return replace(cleaned, command=command)
 
     async def _values(self, graph: Graph, thread_id: str, values: Any, where: str) -> Any:
@@ -45,6 +47,18 @@ class RunInputs:
             raise InvalidInput(f"{where}: must be an object with the keys of the state")
         refuse_unknown_channels(graph, [(where, values)])
         return read_values(values, await self._known_ids(graph, thread_id, values), where)
+
+    async def _destinations(self, graph: Graph, thread_id: str, goto: Any) -> Any:
+        """A node may be sent an input of its own, in the place of the state."""
+        if isinstance(goto, list):
+            return [await self._destinations(graph, thread_id, item) for item in goto]
+        if not isinstance(goto, Mapping):
+            return goto
+        given = goto.get("input")
+        if not isinstance(given, Mapping):
+            return {**goto, "input": strip_flags(given)}
+        values = read_values(given, await self._known_ids(graph, thread_id, given), "command.goto.input")
+        return {**goto, "input": values}
 
     async def _known_ids(self, graph: Graph, thread_id: str, values: Mapping[str, Any]) -> frozenset[str]:
         """Ids the thread has already. The state is read only where it matters: for ids that end like ours."""

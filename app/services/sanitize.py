@@ -10,7 +10,7 @@ from langchain_core.messages import BaseMessage, RemoveMessage
 
 from app.compaction.roles import MEMORY_SUFFIX, SUMMARY_FLAG, SUMMARY_NAME, SUMMARY_SUFFIX, USER_SUFFIX
 from app.errors import InvalidInput
-from app.services.messages import read_messages
+from app.services.messages import is_kind, read_messages
 
 FLAGS = frozenset(
     {
@@ -25,6 +25,8 @@ FLAGS = frozenset(
 )
 SUFFIXES = (USER_SUFFIX, MEMORY_SUFFIX, SUMMARY_SUFFIX)
 CONTROL_CHANNELS = frozenset({"summary_text", "delegations", "skill_context", "compaction"})
+
+AUTH_PREFIX = "langgraph_auth_"
 
 _NAMESPACE = uuid.UUID("5a4f2c59-5c43-4f9b-9d0b-0f3f1d9a1c11")
 
@@ -82,12 +84,42 @@ def _is_ours(message: BaseMessage, known_ids: Container[str]) -> bool:
 
 
 def strip_flags(value: Any) -> Any:
-    """JSON data without our flags, at any depth. For what is not messages but may hold some (resume values)."""
-    if isinstance(value, dict):
-        return {name: strip_flags(item) for name, item in value.items() if name not in FLAGS}
-    if isinstance(value, list):
-        return [strip_flags(item) for item in value]
-    return value
+    """JSON data without our marks, at any depth. For what is not messages but may hold some (resume values, items of
+    the store): flags go everywhere, the name of a summary and the endings of our ids from what looks like a message."""
+    match value:
+        case {"content": _, "type": str() as kind} | {"content": _, "role": str() as kind} if is_kind(kind):
+            return {name: strip_flags(item) for name, item in _unmarked(value).items()}
+        case dict():
+            return {name: strip_flags(item) for name, item in value.items() if name not in FLAGS}
+        case list():
+            return [strip_flags(item) for item in value]
+        case _:
+            return value
+
+
+def _unmarked(message: Mapping[str, Any]) -> dict[str, Any]:
+    plain = {name: item for name, item in message.items() if name not in FLAGS}
+    if plain.get("name") == SUMMARY_NAME:
+        del plain["name"]
+    if isinstance(given := plain.get("id"), str) and given.endswith(SUFFIXES):
+        plain["id"] = _plain_id(given, (), set())
+    return plain
+
+
+def refuse_reserved(values: Mapping[str, Any], where: str) -> None:
+    """For ``config.configurable`` and ``context``: raises InvalidInput for names by which LangGraph itself and graphs
+    tell where they are and who asks."""
+    refuse_auth(values, where)
+    for name in values:
+        if name.startswith("__"):
+            raise InvalidInput(f"{where}.{name}: names that start with __ are reserved")
+
+
+def refuse_auth(values: Mapping[str, Any], where: str) -> None:
+    """For metadata too: raises InvalidInput for names by which graphs tell who asks."""
+    for name in values:
+        if name.startswith(AUTH_PREFIX):
+            raise InvalidInput(f"{where}.{name}: names that start with {AUTH_PREFIX} are reserved")
 
 
 def _clean(message: BaseMessage, known_ids: Container[str], taken: set[str | None]) -> BaseMessage:
