@@ -13,6 +13,9 @@ from langgraph.graph.state import CompiledStateGraph
 
 from app.compaction.types import Compaction, CompactionKind, Context, ContextSize, Skipped
 
+MODEL_KEY = "configured_model"
+"""Where the metadata of each call of a configured model has that model's name."""
+
 
 class ModelDescription(Protocol):
     """A model as people may see it: no key, no address. ``reason`` says why it is not ``available``."""
@@ -140,8 +143,9 @@ class Graphs(Protocol):
         """Raises Conflict when the state of such a graph cannot be compacted, since it holds no messages."""
         ...
 
-    def commit_of(self, name: str | None, compaction: Compaction, compaction_id: str) -> dict[str, Any]:
-        """What the state writer of the graph writes to commit a compaction of a thread."""
+    def write_of(self, name: str | None, update: Mapping[str, Any]) -> dict[str, Any]:
+        """What the state writer of the graph writes for ``update``, the channels of a state with other messages and
+        another summary: not every graph has a channel for that."""
         ...
 
 

@@ -22,18 +22,19 @@ from app.agent.middleware.turn_limit import TurnLimitMiddleware
 from app.agent.names import resolve_name
 from app.agent.parts import AgentParts
 from app.agent.skills import AgentSkills
-from app.agent.state import STATE_SCHEMAS, compaction_update
+from app.agent.state import STATE_SCHEMAS
 from app.agent.subagents import Places, Subagents
 from app.agent.tools.clarification import CLARIFICATION_TOOL
 from app.agent.tools.task import TASK_TOOL, task_tool
 from app.agent.writer import state_writer
-from app.compaction.types import Compaction
 from app.config import AgentSettings, Settings, SubagentSettings
 from app.errors import ConfigError
-from app.ports import AgentSpec, ChatModels
+from app.ports import HISTORY_TOOLS, AgentSpec, ChatModels
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 READ_TOOL = "read_file"
+# Nobody talks to a subagent who could answer, and what was said to the lead agent is not for it.
+_NOT_FOR_SUBAGENTS = {CLARIFICATION_TOOL, *HISTORY_TOOLS}
 log = logging.getLogger(__name__)
 
 
@@ -102,8 +103,8 @@ class AgentGraphs:
     def check_compactable(self, name: str | None, values: Mapping[str, Any]) -> None:
         """All of them hold messages."""
 
-    def commit_of(self, name: str | None, compaction: Compaction, compaction_id: str) -> dict[str, Any]:
-        return compaction_update(compaction, compaction_id)
+    def write_of(self, name: str | None, update: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(update)
 
     def _known(self, name: str | None) -> str:
         return name if name is not None and name in self._agents else self.default
@@ -160,8 +161,7 @@ class AgentGraphs:
         listing = skills.listing() if skills else ""
         key = (agent.name, model_name, kind.name, listing)
         if key not in self._built:
-            # Nobody talks to it who could answer.
-            own = [tool for tool in tools if tool.name != CLARIFICATION_TOOL]
+            own = [tool for tool in tools if tool.name not in _NOT_FOR_SUBAGENTS]
             servers = self._servers_of(agent) if kind.tools is None else ()
             spec = AgentSpec(
                 name=kind.name,

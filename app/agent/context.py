@@ -27,6 +27,7 @@ def context_of(state: Mapping[str, Any], agent: AgentSpec, window: int | None, r
         window=window,
         reserved_output=reserved,
         usage_valid_after=(marker or {}).get("after_message_id"),
+        hold_tokens=(marker or {}).get("hold_tokens"),
     )
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from langgraph.graph.state import CompiledStateGraph
 
 from app.agent.names import resolve_name
-from app.compaction.types import Compaction
 from app.ports import AgentSpec, Graphs
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
@@ -50,8 +49,8 @@ class GraphRegistry:
     def check_compactable(self, name: str | None, values: Mapping[str, Any]) -> None:
         self._family(name).check_compactable(name, values)
 
-    def commit_of(self, name: str | None, compaction: Compaction, compaction_id: str) -> dict[str, Any]:
-        return self._family(name).commit_of(name, compaction, compaction_id)
+    def write_of(self, name: str | None, update: Mapping[str, Any]) -> dict[str, Any]:
+        return self._family(name).write_of(name, update)
 
     def _family(self, name: str | None) -> Graphs:
         return self._of.get(name or self.default) or self._families[0]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NotRequired, TypedDict
 
 from langchain.agents import AgentState
 from langchain.agents.middleware.todo import Todo
 from langchain.agents.middleware.types import OmitFromInput
-from langchain_core.messages import AnyMessage, RemoveMessage
+from langchain_core.messages import AnyMessage, BaseMessage, RemoveMessage
 from langgraph.channels.delta import DeltaChannel
 from langgraph.graph.message import REMOVE_ALL_MESSAGES, _messages_delta_reducer
 
@@ -22,13 +22,15 @@ class CompactionMarker(TypedDict):
     """The last compaction of the thread: its id, and the id of the newest message it saw (rule B3).
 
     ``run_id`` is the run that it was part of, ``earlier`` are ids of compactions before it in the same run: a run that
-    writes its state only at the end has one checkpoint for all of them.
+    writes its state only at the end has one checkpoint for all of them. After an undo nothing is compacted
+    automatically until the request has ``hold_tokens``.
     """
 
     compaction_id: str
     after_message_id: str | None
     run_id: str | None
     earlier: list[str]
+    hold_tokens: NotRequired[int]
 
 
 class CompactionState(AgentState[Any]):
@@ -62,6 +64,17 @@ def last_compaction_id(state: Mapping[str, Any]) -> str | None:
     return marker["compaction_id"] if marker else None
 
 
+def rewritten(
+    messages: Sequence[BaseMessage], summary: str | None, marker: CompactionMarker
+) -> dict[str, Any]:
+    """The state write that puts these messages and this summary in the place of all others."""
+    return {
+        "messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *messages],
+        "summary_text": summary,
+        "compaction": marker,
+    }
+
+
 def compaction_update(
     compaction: Compaction,
     compaction_id: str,
@@ -79,8 +92,4 @@ def compaction_update(
     marker = CompactionMarker(
         compaction_id=compaction_id, after_message_id=newest.id, run_id=run_id, earlier=earlier
     )
-    return {
-        "messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *compaction.kept],
-        "summary_text": compaction.summary,
-        "compaction": marker,
-    }
+    return rewritten(compaction.kept, compaction.summary, marker)

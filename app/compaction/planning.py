@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from app.compaction.partition import Partition, partition
 from app.compaction.tokens import TokenCounter
-from app.compaction.trigger import Clause, ResolvedPolicy, fired, message_count, resolve
+from app.compaction.trigger import Clause, ResolvedPolicy, fired, held, message_count, resolve
 from app.compaction.types import (
     CompactionKind,
     CompactionPolicy,
@@ -65,6 +65,8 @@ def plan(
     breakdown = counter.breakdown(context)
     count = len(context.messages)
     clause = fired(resolved, breakdown, message_count(context))
+    if kind == "auto" and not force and held(context, breakdown):
+        clause = None
     if clause is None and not force and kind != "overflow":
         return Skipped("below_threshold", breakdown.total, count)
     estimate = counter.estimate(context)

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 from app.compaction.types import DEFAULT_KEEP, CompactionPolicy, Context, ContextSize, TokenBreakdown
 
+NEARLY_FULL = 0.9
+"""The share of the window from which on an undo does not hold compaction off any more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Clause:
@@ -58,6 +61,16 @@ def fired(resolved: ResolvedPolicy, breakdown: TokenBreakdown, message_count: in
 
     The reply's reservation counts against fraction clauses only (rule B1)."""
     return next((clause for clause in resolved.clauses if _fires(clause, breakdown, message_count)), None)
+
+
+def held(context: Context, breakdown: TokenBreakdown) -> bool:
+    """An undo keeps the automatic path from compacting: done again at the next call, it would have been none.
+
+    It does no longer once the request has grown to ``hold_tokens`` or, reply included, nearly fills the window."""
+    if context.hold_tokens is None:
+        return False
+    nearly_full = context.window and breakdown.total + breakdown.reserved >= NEARLY_FULL * context.window
+    return breakdown.total < context.hold_tokens and not nearly_full
 
 
 def message_count(context: Context) -> int:

@@ -63,7 +63,8 @@ class Context:
     running model reserves.
     ``usage_valid_after`` is the id of the last message that was in the history when the last compaction committed:
     provider usage reported on messages up to it is void (rule B3); None when the thread was never compacted.
-    ``pinned`` are ids of messages that must stay.
+    ``pinned`` are ids of messages that must stay. ``hold_tokens``: after an undo nothing is compacted automatically
+    until the request has grown to so many tokens, or nearly fills the window.
     """
 
     messages: Sequence[BaseMessage] = field(repr=False)
@@ -76,6 +77,7 @@ class Context:
     reserved_output: int = 0
     usage_valid_after: str | None = None
     pinned: frozenset[str] = frozenset()
+    hold_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 from langgraph.types import StateSnapshot
 
 from app.agent.context import context_of
-from app.agent.state import last_compaction_id
+from app.agent.state import compaction_update, last_compaction_id
 from app.compaction.types import ContextSize, Skipped
 from app.config import SummarizationSettings
 from app.errors import CompactionDisabled, InvalidInput, NotFound, ThreadInterrupted
@@ -106,20 +106,30 @@ class ManualCompactions:
         self, held: Held, target: Target, job: CompactionJob, prepared: Prepared, head: StateSnapshot
     ) -> dict[str, Any]:
         """The state write on top of ``head``, the second half of a commit; the answer that tells of it."""
+        update = compaction_update(prepared.compaction, prepared.compaction_id)
         try:
-            await held.confirm()
-            written = await self._graphs.writer(target.graph_name).aupdate_state(
-                head.config,
-                self._graphs.commit_of(target.graph_name, prepared.compaction, prepared.compaction_id),
-                as_node=WRITER_NODE,
-            )
+            checkpoint_id = await self.write(held, target, head, update)
         except BaseException as error:
             await self._compactor.abandon(
                 job, prepared, f"the state was not written ({type(error).__name__})"
             )
             raise
+        await self.note(target)
+        return compacted(target.thread_id, prepared, checkpoint_id)
+
+    async def write(self, held: Held, target: Target, head: StateSnapshot, update: Mapping[str, Any]) -> str:
+        """Write other messages and another summary on top of ``head``; the id of the checkpoint that holds them. Raises
+        ThreadBusy when the reservation ran out."""
+        await held.confirm()
+        written = await self._graphs.writer(target.graph_name).aupdate_state(
+            head.config, self._graphs.write_of(target.graph_name, update), as_node=WRITER_NODE
+        )
+        checkpoint_id: str = written["configurable"]["checkpoint_id"]
+        return checkpoint_id
+
+    async def note(self, target: Target) -> None:
+        """Bring what the thread's row keeps of its newest state up to date, after a write."""
         await self._threads.save_state_summary(target.thread_id, summarize_snapshot(await self.head(target)))
-        return compacted(target.thread_id, prepared, written["configurable"]["checkpoint_id"])
 
     async def _graph_of(self, owner: str, thread_id: str, agent_name: str | None) -> str:
         """The request's agent, else the one the thread's last run used, else the default."""

@@ -14,7 +14,6 @@ from app.agent.hosted.carry import carry_summary
 from app.agent.hosted.shape import shape_of
 from app.agent.hosted.sources import Graph, LoadedGraph
 from app.agent.names import resolve_name
-from app.compaction.types import Compaction
 from app.ports import AgentSpec, Compactor
 
 StoreOf = Callable[[str], Awaitable[BaseStore]]
@@ -70,8 +69,8 @@ class HostedGraphs:
     def check_compactable(self, name: str | None, values: Mapping[str, Any]) -> None:
         self._shapes[self._known(name)].check_compactable(values)
 
-    def commit_of(self, name: str | None, compaction: Compaction, compaction_id: str) -> dict[str, Any]:
-        return self._shapes[self._known(name)].commit_of(compaction, compaction_id)
+    def write_of(self, name: str | None, update: Mapping[str, Any]) -> dict[str, Any]:
+        return self._shapes[self._known(name)].write_of(update)
 
     def _known(self, name: str | None) -> str:
         return name if name is not None and name in self._loaded else self.default

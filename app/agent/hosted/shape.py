@@ -13,10 +13,9 @@ from langgraph.channels.last_value import LastValue
 from langgraph.types import Overwrite
 
 from app.agent.hosted.sources import Graph
-from app.agent.state import CompactionMarker, compaction_update
+from app.agent.state import CompactionMarker
 from app.agent.summary_message import with_summary_message
 from app.agent.writer import state_writer
-from app.compaction.types import Compaction
 from app.errors import Conflict
 
 _REDUCED = (BinaryOperatorAggregate, DeltaChannel)
@@ -47,10 +46,9 @@ class StateShape:
         if not isinstance(messages, list) or not all(isinstance(item, BaseMessage) for item in messages):
             raise _refusal(self.name, "its `messages` are no list of LangChain messages")
 
-    def commit_of(self, compaction: Compaction, compaction_id: str) -> dict[str, Any]:
-        """What the writer writes."""
-        update = compaction_update(compaction, compaction_id)
-        if not self.shows_summary:
+    def write_of(self, update: Mapping[str, Any]) -> dict[str, Any]:
+        """What the writer writes so that the state holds the messages and the summary of ``update``."""
+        if update["summary_text"] is not None and not self.shows_summary:
             update = {**with_summary_message(update), "summary_text": None}
         return {**update, "messages": self.replacing(update["messages"][1:])}
 
