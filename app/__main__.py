@@ -17,6 +17,7 @@ from typing import Any
 
 import uvicorn
 
+from app import __version__
 from app.bench.command import add_bench, bench
 from app.config import Overrides, Settings, load_settings
 from app.errors import ConfigError, DatabaseError, InvalidInput, NotFound
@@ -24,7 +25,7 @@ from app.keys import add_keys, keys
 from app.main import Core, create_app, open_core, prepared_database
 from app.redaction import SHAPES, Redactor
 from app.report import startup_report
-from app.telemetry import set_up_logging
+from app.telemetry import set_up_logging, set_up_tracing
 
 EXIT_FAILURE = 1
 EXIT_CONFIG = 2
@@ -57,7 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         redactor = Redactor(settings.secrets.shapes or SHAPES)
         set_up_logging(settings.logging.level, settings.logging.format, redactor)
-        return asyncio.run(_until_told(_COMMANDS[arguments.command](settings, arguments)))
+        with _tracing(settings):
+            return asyncio.run(_until_told(_COMMANDS[arguments.command](settings, arguments)))
     except (ConfigError, InvalidInput, NotFound) as error:
         return _fail(EXIT_CONFIG, str(error))
     except DatabaseError as error:
@@ -66,6 +68,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(EXIT_FAILURE, f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
+
+
+@contextmanager
+def _tracing(settings: Settings) -> Iterator[None]:
+    """Spans are sent for as long as the block runs, if the configuration says where to."""
+    wanted = settings.tracing
+    if wanted.endpoint is None:
+        yield
+        return
+    headers = wanted.sent_headers(os.environ)
+    provider = set_up_tracing(wanted.endpoint, headers, wanted.service_name, __version__, wanted.sample_ratio)
+    try:
+        yield
+    finally:
+        provider.shutdown()
 
 
 async def _until_told(command: Coroutine[Any, Any, None]) -> int:

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from app.telemetry import JsonLines, redact, request_scope, set_up_logging
+from app.telemetry import log_scope, redact, set_up_logging
+from app.telemetry.logs import JsonLines
 
 
 @pytest.mark.parametrize(
@@ -40,7 +41,7 @@ def record(message: str, **extra: object) -> logging.LogRecord:
 
 
 def test_a_json_line_names_its_request() -> None:
-    with request_scope("r-1"):
+    with log_scope(request_id="r-1"):
         inside = json.loads(JsonLines().format(record("hello")))
     outside = json.loads(JsonLines().format(record("hello")))
     assert inside["request_id"] == "r-1"
@@ -67,7 +68,7 @@ def test_the_process_logs_to_stderr_with_the_request_in_every_line(
     before = root.handlers[:], root.level
     try:
         set_up_logging("info", style)  # type: ignore[arg-type]
-        with request_scope("r-2"):
+        with log_scope(request_id="r-2"):
             logging.getLogger("app.test").info("hello")
             logging.getLogger("httpx").info("too much")
     finally:

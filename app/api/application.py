@@ -16,6 +16,7 @@ from app.api import (
     errors,
     memory,
     models,
+    openapi,
     page,
     pins,
     runs,
@@ -30,6 +31,7 @@ from app.api.body import BodyChecks
 from app.api.metering import Metering
 from app.api.origins import LOOPBACK_ORIGINS
 from app.api.request_id import RequestIds
+from app.api.tracing import Tracing
 from app.config import ServerSettings
 
 PREFIX = "/api"
@@ -66,10 +68,12 @@ def build_app(settings: ServerSettings, lifespan: Lifespan | None) -> FastAPI:
         version=__version__,
         lifespan=lifespan,
         summary="LangGraph threads that never run out of context",
+        # FastAPI's own pages load their scripts from elsewhere.
+        openapi_url=None,
     )
     errors.install(app)
     app.add_middleware(BodyChecks, max_bytes=settings.max_body_bytes)
-    app.add_middleware(Admission, settings=settings, prefixes=[PREFIX])
+    app.add_middleware(Admission, settings=settings, prefixes=[PREFIX], open_folders=["/web/"])
     app.add_middleware(
         CORSMiddleware,
         allow_origins=list(settings.cors_origins),
@@ -78,6 +82,7 @@ def build_app(settings: ServerSettings, lifespan: Lifespan | None) -> FastAPI:
         allow_headers=list(ALLOWED),
         expose_headers=list(EXPOSED),
     )
+    app.add_middleware(Tracing)
     app.add_middleware(Metering)
     app.add_middleware(RequestIds)
     resources = APIRouter(prefix=PREFIX)
@@ -99,4 +104,5 @@ def build_app(settings: ServerSettings, lifespan: Lifespan | None) -> FastAPI:
     app.include_router(resources)
     app.include_router(system.router, include_in_schema=False)
     page.install(app)
+    openapi.install(app, PREFIX)
     return app

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends
 from prometheus_client import CollectorRegistry
@@ -13,6 +13,7 @@ from starlette.requests import HTTPConnection
 from app.agent.skills import SkillCatalogue
 from app.api.metering import HttpMetrics
 from app.errors import Forbidden
+from app.persistence.webhooks import WebhookStore
 from app.ports import ChatModels, Graphs
 from app.services.accounts import Authenticator, Caller, KeyAccounts
 from app.services.background import Background
@@ -26,8 +27,12 @@ from app.services.run_results import RunResults
 from app.services.run_streams import RunStreams
 from app.services.runs import RunService
 from app.services.state import StateService
+from app.services.stateless import StatelessThreads
 from app.services.store import StoreService
+from app.services.thread_streams import ThreadStreams
 from app.services.threads import ThreadService
+from app.services.usage import UsageService
+from app.telemetry import note_scope
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,11 @@ class Services:
     results: RunResults
     compactions: CompactionService
     contexts: ContextService
+    thread_streams: ThreadStreams
+    stateless: StatelessThreads
+    usage: UsageService
+    webhooks: WebhookStore
+    features: Mapping[str, Any]
     pins: PinService
     memory: MemoryService
     store: StoreService
@@ -61,12 +71,15 @@ class Services:
     strict_thread_ids: bool = True
 
 
-def services(connection: HTTPConnection) -> Services:
+# None of these is a plain function: FastAPI would send each of them to a thread, for every request.
+
+
+async def services(connection: HTTPConnection) -> Services:
     found: Services = connection.app.state.services
     return found
 
 
-def caller(connection: HTTPConnection) -> Caller:
+async def caller(connection: HTTPConnection) -> Caller:
     """Who asks, as the middleware found out."""
     found: Caller = connection.scope["caller"]
     return found
@@ -75,12 +88,12 @@ def caller(connection: HTTPConnection) -> Caller:
 Asking = Annotated[Caller, Depends(caller)]
 
 
-def owner(asking: Asking) -> str:
+async def owner(asking: Asking) -> str:
     """Whose things the caller sees; of everybody else's it is told that they do not exist."""
     return asking.owner
 
 
-def admin(asking: Asking) -> Caller:
+async def admin(asking: Asking) -> Caller:
     """An administrator. Raises Forbidden for anybody else."""
     if not asking.admin:
         raise Forbidden("This is for administrators", code="admin_required")
@@ -92,17 +105,21 @@ Owner = Annotated[str, Depends(owner)]
 Admin = Annotated[Caller, Depends(admin)]
 
 
-def thread_id(thread_id: str, injected: Injected) -> str:
+async def thread_id(thread_id: str, injected: Injected) -> str:
     """The thread of the path, checked. Raises InvalidInput."""
-    return check_thread_id(thread_id, strict=injected.strict_thread_ids)
+    checked = check_thread_id(thread_id, strict=injected.strict_thread_ids)
+    note_scope(thread_id=checked)
+    return checked
 
 
 ThreadId = Annotated[str, Depends(thread_id)]
 
 
-def run_id(run_id: str) -> str:
+async def run_id(run_id: str) -> str:
     """The run id of the path, checked. Raises InvalidInput."""
-    return check_uuid(run_id, where="run_id")
+    checked = check_uuid(run_id, where="run_id")
+    note_scope(run_id=checked)
+    return checked
 
 
 RunId = Annotated[str, Depends(run_id)]

@@ -8,7 +8,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.services.ids import new_id
-from app.telemetry import request_scope
+from app.telemetry import log_scope
 
 HEADER = "x-request-id"
 _ALLOWED = re.compile(r"[\w.:-]{1,128}", re.ASCII)
@@ -32,5 +32,5 @@ class RequestIds:
                 MutableHeaders(scope=message)[HEADER] = request_id
             await send(message)
 
-        with request_scope(request_id):
+        with log_scope(request_id=request_id):
             await self._app(scope, receive, with_id)

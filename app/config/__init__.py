@@ -6,6 +6,7 @@ from app.config.limits import LimitsSettings
 from app.config.load import Overrides, load_settings, settings_from
 from app.config.mcp import McpServerSettings, McpSettings
 from app.config.models import DEMO_MODEL_NAME, ModelSettings
+from app.config.recall import RecallSettings
 from app.config.secrets import SecretPattern, SecretsSettings
 from app.config.sections import (
     DatabaseSettings,
@@ -22,6 +23,7 @@ from app.config.subagents import SubagentSettings, SubagentsSettings
 from app.config.summarization import ContextSizeSettings, SummarizationSettings
 from app.config.title import TitleSettings
 from app.config.tool_output import ToolOutputSettings
+from app.config.tracing import TracingSettings
 from app.config.webhooks import WebhookSettings
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "MemorySettings",
     "ModelSettings",
     "Overrides",
+    "RecallSettings",
     "RunSettings",
     "SecretPattern",
     "SecretsSettings",
@@ -52,6 +55,7 @@ __all__ = [
     "SummarizationSettings",
     "TitleSettings",
     "ToolOutputSettings",
+    "TracingSettings",
     "WebhookSettings",
     "WorkspaceSettings",
     "load_settings",

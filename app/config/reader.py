@@ -15,6 +15,7 @@ from app.config.limits import LimitsSettings
 from app.config.mcp import McpSettings
 from app.config.models import DEMO_MODEL_NAME, ModelSettings
 from app.config.problems import KeyPath, Problem, did_you_mean, problems_of, shown, unknown_key
+from app.config.recall import RecallSettings
 from app.config.secrets import SecretsSettings
 from app.config.sections import (
     DatabaseSettings,
@@ -31,6 +32,7 @@ from app.config.subagents import SubagentsSettings
 from app.config.summarization import SummarizationSettings
 from app.config.title import TitleSettings
 from app.config.tool_output import ToolOutputSettings
+from app.config.tracing import TracingSettings
 from app.config.webhooks import WebhookSettings
 
 DEFAULT_DATA_DIR = ".threadkeep"
@@ -50,6 +52,7 @@ _SECTIONS = (
     "memory",
     "title",
     "tool_output",
+    "recall",
     "mcp",
     "secrets",
     "skills",
@@ -58,6 +61,7 @@ _SECTIONS = (
     "workspace",
     "checkpoint_mode",
     "logging",
+    "tracing",
 )
 
 SectionType = TypeVar("SectionType", bound=BaseModel)
@@ -101,6 +105,7 @@ class SectionReader:
             memory=self._section("memory", MemorySettings),
             title=self._section("title", TitleSettings),
             tool_output=self._section("tool_output", ToolOutputSettings),
+            recall=self._section("recall", RecallSettings),
             mcp=self._mcp(),
             secrets=self._section("secrets", SecretsSettings),
             skills=skills,
@@ -109,6 +114,7 @@ class SectionReader:
             workspace=self._section("workspace", WorkspaceSettings),
             checkpoint_mode=self._checkpoint_mode(),
             logging=self._section("logging", LoggingSettings),
+            tracing=self._section("tracing", TracingSettings),
             warnings=(
                 *warnings,
                 *summarization.warnings(),

@@ -11,6 +11,7 @@ from app.config.auth import AuthSettings
 from app.config.limits import LimitsSettings
 from app.config.mcp import McpSettings
 from app.config.models import ModelSettings
+from app.config.recall import RecallSettings
 from app.config.secrets import SecretsSettings
 from app.config.sections import (
     DatabaseSettings,
@@ -26,6 +27,7 @@ from app.config.subagents import SubagentsSettings
 from app.config.summarization import SummarizationSettings
 from app.config.title import TitleSettings
 from app.config.tool_output import ToolOutputSettings
+from app.config.tracing import TracingSettings
 from app.config.webhooks import WebhookSettings
 
 CheckpointMode = Literal["delta", "full"]
@@ -56,6 +58,7 @@ class Settings:
     memory: MemorySettings = field(default_factory=MemorySettings)
     title: TitleSettings = field(default_factory=TitleSettings)
     tool_output: ToolOutputSettings = field(default_factory=ToolOutputSettings)
+    recall: RecallSettings = field(default_factory=RecallSettings)
     mcp: McpSettings = field(default_factory=McpSettings)
     secrets: SecretsSettings = field(default_factory=SecretsSettings)
     skills: SkillsSettings = field(default_factory=SkillsSettings)
@@ -64,6 +67,7 @@ class Settings:
     workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
     checkpoint_mode: CheckpointMode = "delta"
     logging: LoggingSettings = field(default_factory=LoggingSettings)
+    tracing: TracingSettings = field(default_factory=TracingSettings)
     warnings: tuple[str, ...] = ()
 
     @property

@@ -16,6 +16,7 @@ from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from app.errors import DatabaseError
+from app.persistence.tracing import TracedCursor
 
 Pool = AsyncConnectionPool[AsyncConnection[DictRow]]
 
@@ -80,7 +81,12 @@ async def open_database(url: str, *, min_size: int = 2, max_size: int = 20) -> A
         reconnect_timeout=_RECONNECT_SECONDS,
         reconnect_failed=_try_again,
         configure=_autocommit,
-        kwargs={"prepare_threshold": 0, "row_factory": dict_row, **_options(url)},
+        kwargs={
+            "prepare_threshold": 0,
+            "row_factory": dict_row,
+            "cursor_factory": TracedCursor,
+            **_options(url),
+        },
     )
     try:
         await pool.open(wait=True, timeout=30)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -22,6 +23,7 @@ from app.ports import ChatModels, CompactionJob, Prepared, SummarizationEvent, S
 from app.services.budget import charged, is_spent
 from app.services.compaction_metrics import CompactionMetrics
 from app.services.compaction_report import announce, committing, failed, figures, skipped, what_fills
+from app.telemetry import span
 
 # Rule E3: after three failures in a row the automatic path waits, longer with each further one.
 BREAKER_THRESHOLD = 3
@@ -159,17 +161,21 @@ class ThreadCompactor:
     ) -> Prepared | Skipped:
         compaction_id = str(uuid.uuid4())
         begun: list[Plan] = []
+        scope = ExitStack()
 
         async def on_start(plan: Plan) -> None:
             if check:
                 await check(job)
             begun.append(plan)
+            # Most calls of the hook end before this: only what has begun is worth a span.
+            scope.enter_context(span("compaction", _attributes(job, compaction_id)))
             announce(job, "started", compaction_id, {"tokens_before": plan.tokens_before})
 
         try:
-            outcome = await self._run_pipeline(job, on_start)
-            if isinstance(outcome, Compaction):
-                return await finish(job, compaction_id, outcome)
+            with scope:
+                outcome = await self._run_pipeline(job, on_start)
+                if isinstance(outcome, Compaction):
+                    return await finish(job, compaction_id, outcome)
         except _BreakerOpen:
             raise
         except (
@@ -290,3 +296,13 @@ class ThreadCompactor:
             return self._models.get(model_name)
         except ModelError:
             return None
+
+
+def _attributes(job: CompactionJob, compaction_id: str) -> dict[str, str | None]:
+    return {
+        "threadkeep.compaction_id": compaction_id,
+        "threadkeep.thread_id": job.thread_id,
+        "threadkeep.run_id": job.run_id,
+        "threadkeep.compaction.kind": job.kind,
+        "gen_ai.request.model": job.model_name,
+    }

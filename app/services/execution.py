@@ -21,7 +21,9 @@ from app.persistence.queue import HandBack
 from app.persistence.rollback import RollbackStore
 from app.persistence.runs import Run, RunLost, RunStatus, RunStore
 from app.persistence.threads import ThreadStore
+from app.persistence.token_usage import TokenUsageStore
 from app.ports import Graphs
+from app.serialization import dumps
 from app.services.accounts import NOBODY
 from app.services.budget import CURRENT, TokenBudget, budget_of
 from app.services.event_writer import EventWriter
@@ -29,7 +31,9 @@ from app.services.graph_events import NamedEvent, graph_events
 from app.services.limits import Limits
 from app.services.patience import to_its_end, undisturbed, unless_cancelled
 from app.services.run_request import OWNER_KEY, call_of
+from app.services.spans import graph_spans, run_scope
 from app.services.state import summarize_snapshot
+from app.services.usage import UsageRecorder
 from app.telemetry import redact
 
 # How often a run looks whether the thread it waits for is free again (a compaction or a state write holds it), and for
@@ -65,6 +69,7 @@ class RunExecutor:
         settings: RunSettings,
         rollbacks: RollbackStore,
         limits: Limits,
+        usage: TokenUsageStore,
     ) -> None:
         self._runs = runs
         self._events = events
@@ -73,6 +78,7 @@ class RunExecutor:
         self._settings = settings
         self._rollbacks = rollbacks
         self._limits = limits
+        self._usage = usage
 
     async def execute(self, run_id: str) -> None:
         """Execute a run to its end. Raises HandBack when this worker is told to stop before, and when the run has to
@@ -85,7 +91,8 @@ class RunExecutor:
         elif run.lost >= self._settings.max_attempts:
             await undisturbed(self._end(run, Ending("error", _worker_lost(run))))
         else:
-            await self._execute(run)
+            with run_scope(run):
+                await self._execute(run)
 
     async def _claim(self, run_id: str) -> Run | None:
         """Waits a little while the thread is reserved. None when the run is over or gone."""
@@ -152,14 +159,18 @@ class RunExecutor:
 
     async def _stream(self, run: Run, usage: TokenBudget) -> None:
         first = 1 if run.attempt == 1 else await self._events.last_seq(run.run_id) + 1
-        async with EventWriter(self._events, run.run_id, run.attempt, first) as writer:
+        async with (
+            graph_spans() as spans,
+            UsageRecorder(self._usage, run.thread_id, run.run_id) as recorder,
+            EventWriter(self._events, run.run_id, run.attempt, first) as writer,
+        ):
             await writer.put("metadata", {"run_id": run.run_id, "attempt": run.attempt})
             opening = self._graphs.open_run(
                 run.kwargs["graph_name"], run.kwargs["model_name"], call_of(run, resumed=False).config
             )
             async with opening as graph:
                 call = call_of(run, resumed=run.attempt > 1 and await _has_begun(graph, run))
-                call.config["callbacks"] = [usage]
+                call.config["callbacks"] = [usage, recorder, *spans]
                 CURRENT.set(usage)
                 await _refuse_answer_to_nothing(graph, run)
                 await self._in_time(writer, graph_events(graph, call))
@@ -186,9 +197,9 @@ class RunExecutor:
         if ending.rollback:
             await self._roll_back(run, ending)
             return
-        await through_outage(lambda: self._save_thread(run, ending))
+        values = await through_outage(lambda: self._save_thread(run, ending))
         await through_outage(
-            lambda: self._runs.finish(run.run_id, run.attempt, ending.status, ending.error, used)
+            lambda: self._runs.finish(run.run_id, run.attempt, ending.status, ending.error, used, values)
         )
 
     async def _roll_back(self, run: Run, ending: Ending) -> None:
@@ -198,18 +209,21 @@ class RunExecutor:
             await through_outage(lambda: self._save_thread(run, ending))
             await through_outage(lambda: self._rollbacks.remove(run.run_id, run.attempt))
 
-    async def _save_thread(self, run: Run, ending: Ending) -> None:
+    async def _save_thread(self, run: Run, ending: Ending) -> str | None:
+        """The values as JSON, if the run has a webhook to be told of them."""
         try:
             graph = self._graphs.for_state(run.kwargs["graph_name"])
             snapshot = await graph.aget_state({"configurable": {"thread_id": run.thread_id}})
             await self._threads.save_state_summary(
                 run.thread_id, summarize_snapshot(snapshot), error=ending.error
             )
+            return dumps(snapshot.values).decode() if run.kwargs.get("webhook") else None
         except Exception as error:
             if is_outage(error):
                 raise
             # A state that cannot be read, for example of a class that is gone, must not keep the run from ending.
             log.exception("cannot keep what the state of thread %s says", run.thread_id)
+            return None
 
 
 async def _has_begun(graph: CompiledStateGraph[Any, Any, Any, Any], run: Run) -> bool:

@@ -4,18 +4,39 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from app.agent.names import assistant_id
 from app.errors import Conflict, InvalidInput, NotFound, ThreadBusy
 from app.persistence.queue import RunQueue
-from app.persistence.runs import Admission, CancelAction, Run, RunStore
+from app.persistence.runs import Admission, CancelAction, Run, RunStatus, RunStore
 from app.ports import ChatModels, Graphs
 from app.services.budget import budget_of
 from app.services.limits import Limits
 from app.services.run_input import RunInputs
 from app.services.run_request import OWNER_KEY, RunRequest
 from app.services.run_streams import RunStreams
+from app.services.spans import TRACE_KEY
+from app.services.webhook_policy import WebhookPolicy
+from app.telemetry import trace_headers
+
+_PRIVATE = frozenset({"create_thread", "temporary", OWNER_KEY, TRACE_KEY})
+_OPEN: Mapping[str, Sequence[RunStatus]] = {
+    "pending": ("pending",),
+    "running": ("running",),
+    "all": ("pending", "running"),
+}
+BulkStatus = Literal["pending", "running", "all"]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A run that nothing speaks against but what happens on its thread until it is admitted."""
+
+    request: RunRequest
+    graph_name: str
+    model_name: str
 
 
 class RunService:
@@ -30,6 +51,7 @@ class RunService:
         graphs: Graphs,
         models: ChatModels,
         limits: Limits,
+        webhooks: WebhookPolicy,
     ) -> None:
         self._inputs = inputs
         self._runs = runs
@@ -38,6 +60,7 @@ class RunService:
         self._graphs = graphs
         self._models = models
         self._limits = limits
+        self._webhooks = webhooks
 
     async def start(self, thread_id: str, owner: str, request: RunRequest) -> Run:
         """Admit a run and queue it, in one transaction.
@@ -45,34 +68,50 @@ class RunService:
         Raises InvalidInput or NotFound (assistant, model), NotFound (thread), ThreadBusy (strategy ``reject``),
         RateLimited (what the owner may use).
         """
+        return await self.admit(thread_id, owner, await self.prepare(thread_id, request))
+
+    async def prepare(self, thread_id: str, request: RunRequest) -> Prepared:
+        """Check everything that can be checked before a run is admitted. Raises InvalidInput or NotFound."""
         graph_name = self._graphs.resolve(request.assistant_id)
         model_name = self.model_for(graph_name, request.model_name)
         budget_of(request.config, request.context, None)
-        request = await self._inputs.clean(thread_id, graph_name, request)
+        if request.webhook is not None:
+            self._webhooks.check(request.webhook)
+        return Prepared(await self._inputs.clean(thread_id, graph_name, request), graph_name, model_name)
+
+    async def admit(self, thread_id: str, owner: str, prepared: Prepared) -> Run:
+        """Raises NotFound (thread), ThreadBusy and RateLimited."""
+        request = prepared.request
         await self._limits.tokens(owner)
         replaces = request.multitask_strategy in ("interrupt", "rollback")
-        async with self._runs.admission(thread_id, owner, create=request.create_thread) as admission:
+        async with self._runs.admission(
+            thread_id, owner, create=request.create_thread, temporary=request.temporary
+        ) as admission:
             if admission is None:
                 raise NotFound(f"There is no thread {thread_id}")
             active = await admission.active_runs()
             if request.multitask_strategy == "reject" and (active or admission.reserved):
                 raise ThreadBusy(f"Thread {thread_id} is busy; the run was rejected as its strategy says")
             await self._limits.run(admission.connection, owner, thread_id if replaces else None)
-            run = await self._insert(admission, owner, request, graph_name, model_name)
+            run = await self._insert(admission, owner, prepared)
         if request.multitask_strategy in ("interrupt", "rollback"):
             await self._stop(active, request.multitask_strategy)
         return run
 
-    async def _insert(
-        self, admission: Admission, owner: str, request: RunRequest, graph_name: str, model_name: str
-    ) -> Run:
+    async def _insert(self, admission: Admission, owner: str, prepared: Prepared) -> Run:
+        request, graph_name = prepared.request, prepared.graph_name
         run = await admission.insert(
             run_id=str(uuid.uuid4()),
             assistant_id=assistant_id(graph_name),
-            kwargs={**request.to_kwargs(graph_name, model_name), OWNER_KEY: owner},
+            kwargs={
+                **request.to_kwargs(graph_name, prepared.model_name),
+                OWNER_KEY: owner,
+                TRACE_KEY: trace_headers(),
+            },
             metadata=request.metadata,
             multitask_strategy=request.multitask_strategy,
             thread_metadata={"graph_id": graph_name, "assistant_id": assistant_id(graph_name)},
+            webhook=request.webhook,
         )
         job_id = await self._queue.defer(
             admission.connection, run.run_id, run.thread_id, request.after_seconds
@@ -110,6 +149,28 @@ class RunService:
                 f"Run {run_id} has ended with {run.status} and cannot be cancelled", code="run_finished"
             )
         return run
+
+    async def cancel_chosen(
+        self,
+        owner: str,
+        thread_id: str | None,
+        run_ids: Sequence[str] | None,
+        status: BulkStatus | None,
+        action: CancelAction,
+    ) -> None:
+        """Ask runs to stop: those of ``run_ids``, else all of the owner's (on one thread, if given) with this status.
+
+        Raises NotFound for an id that no run of the owner has, and Conflict when all named runs have ended already.
+        """
+        chosen = await self._runs.chosen(owner, thread_id, run_ids, _OPEN[status or "all"])
+        missing = set(run_ids or ()) - {run.run_id for run in chosen}
+        if missing:
+            where = f" on thread {thread_id}" if thread_id else ""
+            raise NotFound(f"There is no run {', '.join(sorted(missing))}{where}")
+        # The newest first: else each would begin as soon as the one before it is gone.
+        stopped = [await self._cancel(run, action) for run in reversed(chosen) if run.active]
+        if run_ids and not any(stopped):
+            raise Conflict("All of these runs have ended and cannot be cancelled", code="run_finished")
 
     async def cancel_all(self, thread_id: str) -> None:
         """Stop every active run of a thread and wait until none of them writes any more (it is about to be deleted)."""
@@ -150,10 +211,11 @@ def run_to_json(run: Run) -> dict[str, Any]:
         "updated_at": run.updated_at,
         "status": run.status,
         "metadata": run.metadata,
-        "kwargs": _public(run.kwargs),
+        "kwargs": public_kwargs(run.kwargs),
         "multitask_strategy": run.multitask_strategy,
     }
 
 
-def _public(kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in kwargs.items() if key not in {"create_thread", OWNER_KEY}}
+def public_kwargs(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run was started with, as its client may see it."""
+    return {key: value for key, value in kwargs.items() if key not in _PRIVATE}

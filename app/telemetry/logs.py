@@ -1,4 +1,4 @@
-"""Logging: set up once by the process; every line names the request that caused it."""
+"""Logging: set up once by the process; every line names the request, the thread and the run that it belongs to."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -14,8 +14,9 @@ from typing import Literal
 
 from app.redaction import Redactor
 
-_REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
-_TEXT = "%(asctime)s %(levelname)-7s %(name)s%(request)s: %(message)s"
+IDS = ("request_id", "thread_id", "run_id")
+_SCOPE: ContextVar[Mapping[str, str]] = ContextVar("log_scope", default={})  # noqa: B039 - never changed, only replaced
+_TEXT = "%(asctime)s %(levelname)-7s %(name)s%(scope)s: %(message)s"
 # These repeat what our own log says, or say every statement and call.
 _QUIET = ("httpx", "httpcore", "psycopg.pool", "uvicorn.access", "procrastinate", "openai", "alembic", "mcp")
 
@@ -49,9 +50,9 @@ def redact(text: str, redactor: Redactor = _KNOWN) -> str:
 
 
 def set_up_logging(level: str, style: Literal["text", "json"], redactor: Redactor = _KNOWN) -> None:
-    """Log to stderr, every line with the id of the request that caused it. For the start of the process."""
+    """Log to stderr, every line with the ids of what it belongs to. For the start of the process."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.addFilter(_add_request_id)
+    handler.addFilter(_add_scope)
     handler.setFormatter(JsonLines(redactor) if style == "json" else TextLines(_TEXT, redactor))
     root = logging.getLogger()
     root.handlers[:] = [handler]
@@ -61,13 +62,18 @@ def set_up_logging(level: str, style: Literal["text", "json"], redactor: Redacto
 
 
 @contextmanager
-def request_scope(request_id: str) -> Iterator[None]:
-    """Everything logged inside belongs to this request."""
-    token = _REQUEST_ID.set(request_id)
+def log_scope(**ids: str) -> Iterator[None]:
+    """Everything logged inside belongs to these, by the names in ``IDS``."""
+    token = _SCOPE.set({**_SCOPE.get(), **ids})
     try:
         yield
     finally:
-        _REQUEST_ID.reset(token)
+        _SCOPE.reset(token)
+
+
+def note_scope(**ids: str) -> None:
+    """What this task logs from here on belongs to these, too. For a task that serves one request only."""
+    _SCOPE.set({**_SCOPE.get(), **ids})
 
 
 class TextLines(logging.Formatter):
@@ -82,7 +88,7 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line, without secrets: time, level, logger, message, request_id, error."""
+    """One JSON object a line, without secrets: time, level, logger, message, ids, error."""
 
     def __init__(self, redactor: Redactor = _KNOWN) -> None:
         super().__init__()
@@ -95,14 +101,16 @@ class JsonLines(logging.Formatter):
             "logger": record.name,
             "message": redact(record.getMessage(), self._redactor),
         }
-        if request_id := _REQUEST_ID.get():
-            line["request_id"] = request_id
+        line |= _SCOPE.get()
         if record.exc_info:
             line["error"] = redact(self.formatException(record.exc_info), self._redactor)
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
-def _add_request_id(record: logging.LogRecord) -> bool:
-    request_id = _REQUEST_ID.get()
-    record.request = f" [{request_id}]" if request_id else ""
+def _add_scope(record: logging.LogRecord) -> bool:
+    """A line of text names the request by its id alone, since it stands in most lines."""
+    scope = _SCOPE.get()
+    named = [scope["request_id"]] if "request_id" in scope else []
+    named += [f"{name.removesuffix('_id')}={scope[name]}" for name in IDS[1:] if name in scope]
+    record.scope = f" [{' '.join(named)}]" if named else ""
     return True
