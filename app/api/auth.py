@@ -19,7 +19,7 @@ from app.services.limits import Limits, Window
 
 ACT_FOR = "x-threadkeep-owner"
 # What says nothing of anybody. Everything else needs to know who asks, also what does not exist.
-OPEN_PATHS = frozenset({"/ok", "/health", "/ready", "/info", "/openapi.json", "/docs"})
+OPEN_PATHS = frozenset({"/", "/ok", "/health", "/ready", "/info", "/openapi.json", "/docs"})
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 

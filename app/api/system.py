@@ -5,12 +5,12 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from fastapi import APIRouter, Request
-from fastapi.openapi.docs import get_swagger_ui_html
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from app import __version__
 from app.api.deps import Admin, Injected
+from app.api.openapi import PAGE_HEADERS, page
 from app.api.responses import Json
 from app.errors import DatabaseError
 
@@ -64,7 +64,8 @@ async def openapi(request: Request) -> Json:
 
 @router.get("/docs", include_in_schema=False)
 async def docs(request: Request) -> Response:
-    return get_swagger_ui_html(openapi_url="openapi.json", title=f"{request.app.title} API")
+    """The same for people."""
+    return HTMLResponse(page(request.app.openapi()), headers=PAGE_HEADERS)
 
 
 @router.get("/metrics")
