@@ -59,6 +59,7 @@ class CompactionRecord:
     error: str | None = None
     summary_text: str | None = None
     extractive: bool = False
+    edited: bool = False
     checkpoint_before: str | None = None
     checkpoint_after: str | None = None
     checkpoint_ns: str = ""
@@ -160,6 +161,16 @@ class CompactionStore:
             )
             row = await cursor.fetchone()
             return _record(row) if row else None
+
+    async def several(self, thread_id: str, compaction_ids: Sequence[str]) -> dict[str, CompactionRecord]:
+        """Those of these ids that there are."""
+        async with self._pool.connection() as conn:
+            cursor = await conn.execute(
+                f"SELECT {_COLUMNS} FROM compactions WHERE thread_id = %s AND compaction_id = ANY(%s::uuid[])",
+                (thread_id, list(compaction_ids)),
+            )
+            records = [_record(row) for row in await cursor.fetchall()]
+            return {record.compaction_id: record for record in records}
 
     async def removed_messages(self, thread_id: str, compaction_id: str) -> list[str]:
         """The archived messages of one compaction as JSON texts, in their order."""

@@ -53,7 +53,7 @@ class CompactionMetrics:
 
     def observe(self, record: CompactionRecord, outcome: str) -> None:
         self._outcomes.labels(record.kind, outcome, record.reason or "").inc()
-        if outcome != "committed":
+        if outcome != "committed" or record.kind in ("undo", "redo"):
             return
         self._before.observe(record.tokens_before)
         self._after.observe(record.tokens_after or 0)
