@@ -103,13 +103,15 @@ async def open_core(
         if work and core.memory.enabled:
             core.memory.queue.start(parts.agents.extractor.extract)
         if work:
+            parts.hooks.sender.start()
+            stack.push_async_callback(parts.hooks.sender.stop)
             parts.agents.mcp.warm_up()
             core.queue.start()
             parts.agents.recall_indexer.start()
         await parts.stores.items.start_ttl_sweeper()
         stack.push_async_callback(parts.stores.items.stop_ttl_sweeper)
-        parts.runs.janitor.start()
-        stack.push_async_callback(parts.runs.janitor.stop)
+        parts.web.janitor.start()
+        stack.push_async_callback(parts.web.janitor.stop)
         stack.push_async_callback(parts.agents.recall_indexer.stop)
         stack.callback(core.begin_stop)
         # Not awaited: it may have to wait until a run of a dead worker was taken up and ended.

@@ -248,6 +248,10 @@ class Workspaces(Protocol):
 
     async def delete(self, thread_id: str) -> None: ...
 
+    async def copy(self, thread_id: str, copy_id: str) -> None: ...
+
+    async def size(self, thread_id: str) -> int: ...
+
 
 WRITER_NODE = "compact"
 

@@ -15,6 +15,7 @@ from app.api import (
     compaction,
     errors,
     memory,
+    messages,
     models,
     openapi,
     page,
@@ -22,10 +23,17 @@ from app.api import (
     runs,
     skills,
     state,
+    stateless_runs,
     store,
     system,
+    thread_commands,
+    thread_events,
+    thread_stream,
     threads,
+    undo,
+    usage,
 )
+from app.api.alias import Alias
 from app.api.auth import ACT_FOR, Admission
 from app.api.body import BodyChecks
 from app.api.metering import Metering
@@ -85,13 +93,21 @@ def build_app(settings: ServerSettings, lifespan: Lifespan | None) -> FastAPI:
     app.add_middleware(Tracing)
     app.add_middleware(Metering)
     app.add_middleware(RequestIds)
+    app.add_middleware(Alias)
     resources = APIRouter(prefix=PREFIX)
     for module in (
         threads,
         state,
         runs,
+        stateless_runs,
+        thread_stream,
+        thread_commands,
+        thread_events,
+        usage,
         compaction,
         pins,
+        undo,
+        messages,
         assistants,
         memory,
         models,

@@ -16,9 +16,11 @@ from app.errors import Forbidden
 from app.persistence.webhooks import WebhookStore
 from app.ports import ChatModels, Graphs
 from app.services.accounts import Authenticator, Caller, KeyAccounts
+from app.services.assistants import AssistantService
 from app.services.background import Background
 from app.services.compaction import CompactionService
 from app.services.context import ContextService
+from app.services.graph_schemas import GraphSchemas
 from app.services.ids import check_thread_id, check_uuid
 from app.services.limits import Limits
 from app.services.memory import MemoryService
@@ -30,7 +32,10 @@ from app.services.state import StateService
 from app.services.stateless import StatelessThreads
 from app.services.store import StoreService
 from app.services.thread_streams import ThreadStreams
+from app.services.thread_events import ThreadEvents
 from app.services.threads import ThreadService
+from app.services.timeline import TimelineService
+from app.services.undo import UndoService
 from app.services.usage import UsageService
 from app.telemetry import note_scope
 
@@ -47,6 +52,7 @@ class Services:
     states: StateService
     runs: RunService
     streams: RunStreams
+    thread_events: ThreadEvents
     results: RunResults
     compactions: CompactionService
     contexts: ContextService
@@ -56,8 +62,12 @@ class Services:
     webhooks: WebhookStore
     features: Mapping[str, Any]
     pins: PinService
+    undo: UndoService
+    timelines: TimelineService
     memory: MemoryService
     store: StoreService
+    assistants: AssistantService
+    schemas: GraphSchemas
     background: Background
     graphs: Graphs
     models: ChatModels

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -15,14 +16,14 @@ from app.services.run_request import RunRequest
 from app.services.sanitize import refuse_auth, refuse_reserved
 
 StreamMode = Literal[
-    "values", "updates", "messages", "messages-tuple", "custom", "checkpoints", "tasks", "debug"
+    "values", "updates", "messages", "messages-tuple", "custom", "checkpoints", "tasks", "debug", "events"
 ]
 _CHECKPOINT_KEYS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
 RECURSION_LIMIT_MAX = 10_000
 
 
-def _listed(value: Any) -> Any:
-    """One mode, a list, a repeated key or a JSON array: all are a list."""
+def listed(value: Any) -> Any:
+    """One mode, a list, a repeated key or a JSON array: all are a list. What is none of them is left as it is."""
     match value:
         case None | "":
             return []
@@ -45,7 +46,7 @@ def _json_or_same(text: str) -> Any:
         return [text]
 
 
-StreamModes = Annotated[list[StreamMode], BeforeValidator(_listed)]
+StreamModes = Annotated[list[StreamMode], BeforeValidator(listed)]
 
 
 class RunConfig(BaseModel):
@@ -95,8 +96,8 @@ class RunBody(BaseModel):
     """The body that starts a run on a thread.
 
     Accepted without effect, because the service has nothing that they would switch: ``feedback_keys,
-    langsmith_tracer, checkpoint_during, strict_resume, stream_resumable`` (every stream can be resumed) and
-    ``on_completion`` (it concerns stateless runs).
+    langsmith_tracer, checkpoint_during, strict_resume, stream_resumable`` (every stream can be resumed) and, on a
+    thread that is there, ``on_completion``.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -117,7 +118,7 @@ class RunBody(BaseModel):
     if_not_exists: Literal["reject", "create"] | None = None
     on_disconnect: Literal["cancel", "continue"] | None = None
     durability: Literal["sync", "async", "exit"] | None = None
-    webhook: str | None = None
+    webhook: Annotated[str, Field(min_length=1)] | None = None
     after_seconds: Annotated[float, Field(ge=0, le=31_536_000)] | None = None
     on_completion: Literal["delete", "keep"] | None = None
     stream_resumable: bool | None = None
@@ -137,8 +138,6 @@ class RunBody(BaseModel):
             raise BadRequest("config.configurable and context cannot both be given; use context")
         if self.command is not None and self.input is not None:
             raise BadRequest("input and command cannot both be given")
-        if self.webhook:
-            raise InvalidInput("webhook: this service calls no webhooks; leave it out")
         return RunRequest(
             assistant_id=self.assistant_id,
             input=self.input,
@@ -156,18 +155,45 @@ class RunBody(BaseModel):
             cancel_on_disconnect=self.on_disconnect == "cancel",
             durability=self.durability,
             after_seconds=self.after_seconds or 0.0,
+            webhook=self.webhook,
         )
+
+
+class StatelessBody(RunBody):
+    """The body of a run without a thread: one is made for it, and removed when it is over unless ``on_completion`` is
+    ``keep``. With ``thread_id`` it is a run on that thread."""
+
+    thread_id: str | None = None
+
+    def stateless(self, thread_id: str) -> RunRequest:
+        """The run, on a thread that is made for it. Raises BadRequest and InvalidInput."""
+        if "thread_id" in ((self.config and self.config.configurable) or {}):
+            raise InvalidInput(
+                "body.config.configurable.thread_id: a run without a thread gets one of its own; "
+                "give thread_id, or post to /threads/{thread_id}/runs"
+            )
+        return replace(self.request(thread_id), create_thread=True, temporary=self.on_completion != "keep")
+
+
+class BulkCancel(BaseModel):
+    """Which runs to cancel: those of ``run_ids``, or all with a ``status``; on one thread, if it is given."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    thread_id: str | None = None
+    run_ids: Annotated[list[str], Field(min_length=1, max_length=1000)] | None = None
+    status: Literal["pending", "running", "all"] | None = None
 
 
 def check_stream_modes(modes: list[str] | None) -> list[str]:
     """Modes of a query, as a list. Raises InvalidInput for an unknown one."""
-    listed = _listed(modes)
-    unknown = [mode for mode in listed if mode not in STREAM_MODES]
+    asked = listed(modes)
+    unknown = [mode for mode in asked if mode not in STREAM_MODES]
     if unknown:
         raise InvalidInput(
             f"query.stream_mode: there is no mode {unknown[0]!r}; known: {', '.join(STREAM_MODES)}"
         )
-    return listed
+    return asked
 
 
 def _command(given: RunCommand | None) -> dict[str, Any] | None:

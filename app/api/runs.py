@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
-from fastapi.sse import EventSourceResponse
 from starlette.responses import StreamingResponse
 
 from app.api.deps import Injected, Owner, RunId, Services, ThreadId
-from app.api.responses import Json, WatchedStream, chosen, no_content
+from app.api.responses import Json, chosen, no_content
+from app.api.run_answers import SSE, final_values, path_of, streaming, waiting
 from app.api.run_schemas import RunBody, check_stream_modes
 from app.api.schemas import MAX_OFFSET
 from app.api.sse import frames
-from app.errors import InvalidInput, ThreadkeepError
+from app.errors import InvalidInput
 from app.persistence.runs import Run, RunStatus
-from app.serialization import dumps
 from app.services.runs import run_to_json
 
 router = APIRouter(prefix="/threads/{thread_id}/runs", tags=["runs"])
-
-_NO_BUFFERING = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-_SSE: dict[int | str, dict[str, Any]] = {200: {"content": {EventSourceResponse.media_type: {}}}}
 
 
 @router.post("")
 async def create_run(thread_id: ThreadId, body: RunBody, owner: Owner, injected: Injected) -> Json:
     """Start a run in the background."""
     run = await injected.runs.start(thread_id, owner, body.request(thread_id))
-    return Json(run_to_json(run), headers={"Content-Location": _path(run)})
+    return Json(run_to_json(run), headers={"Content-Location": path_of(run)})
 
 
-@router.post("/stream", responses=_SSE)
+@router.post("/stream", responses=SSE)
 async def stream_run(
     thread_id: ThreadId, body: RunBody, owner: Owner, injected: Injected
 ) -> StreamingResponse:
@@ -41,7 +35,7 @@ async def stream_run(
     request = body.request(thread_id)
     run = await injected.runs.start(thread_id, owner, request)
     events = frames(injected.streams.follow(run.run_id))
-    return _streaming(events, injected, run, request.cancel_on_disconnect)
+    return streaming(events, injected, run, request.cancel_on_disconnect)
 
 
 @router.post("/wait")
@@ -51,7 +45,7 @@ async def wait_for_run(
     """Start a run and answer with the thread's values when it has ended."""
     request = body.request(thread_id)
     run = await injected.runs.start(thread_id, owner, request)
-    return _waiting(injected, run, request.cancel_on_disconnect)
+    return waiting(final_values(injected, run), injected, run, request.cancel_on_disconnect)
 
 
 @router.get("")
@@ -93,10 +87,10 @@ async def join_run(
 ) -> StreamingResponse:
     """Wait for a run and answer with the thread's values when it has ended."""
     run = await _run(thread_id, run_id, owner, injected)
-    return _waiting(injected, run, cancel_on_disconnect)
+    return waiting(final_values(injected, run), injected, run, cancel_on_disconnect)
 
 
-@router.get("/{run_id}/stream", responses=_SSE)
+@router.get("/{run_id}/stream", responses=SSE)
 async def join_stream(
     request: Request,
     thread_id: ThreadId,
@@ -110,7 +104,7 @@ async def join_stream(
     modes = check_stream_modes(request.query_params.getlist("stream_mode") or None)
     run = await _run(thread_id, run_id, owner, injected)
     events = frames(injected.streams.follow(run.run_id, _cursor(last_event_id)), modes)
-    return _streaming(events, injected, run, cancel_on_disconnect)
+    return streaming(events, injected, run, cancel_on_disconnect)
 
 
 @router.post("/{run_id}/cancel")
@@ -134,54 +128,6 @@ async def cancel_run(
 async def _run(thread_id: str, run_id: str, owner: str, injected: Services) -> Run:
     await injected.threads.get(owner, thread_id)
     return await injected.runs.get(thread_id, run_id)
-
-
-async def _final_values(injected: Services, run: Run) -> AsyncIterator[bytes]:
-    """White space until the run has ended, then JSON: leading white space is no part of it."""
-    async for _ in injected.streams.finished(run.run_id):
-        yield b"\n"
-    yield dumps(await injected.results.values(run.run_id))
-
-
-def _waiting(injected: Services, run: Run, cancel_when_left: bool) -> StreamingResponse:
-    return WatchedStream(
-        _final_values(injected, run),
-        on_leave=_canceller(injected, run) if cancel_when_left else None,
-        media_type="application/json",
-        headers={**_NO_BUFFERING, "Location": f"{_path(run)}/join", "Content-Location": _path(run)},
-    )
-
-
-def _streaming(
-    events: AsyncIterator[bytes], injected: Services, run: Run, cancel_when_left: bool
-) -> StreamingResponse:
-    return WatchedStream(
-        events,
-        on_leave=_canceller(injected, run) if cancel_when_left else None,
-        media_type=EventSourceResponse.media_type,
-        headers={**_NO_BUFFERING, "Location": f"{_path(run)}/stream", "Content-Location": _path(run)},
-    )
-
-
-def _canceller(injected: Services, run: Run) -> Callable[[], None]:
-    """Cancels the run when the client went away, not when we do."""
-
-    def cancel() -> None:
-        if not injected.streams.closing:
-            injected.background.start(_cancel(injected, run))
-
-    return cancel
-
-
-async def _cancel(injected: Services, run: Run) -> None:
-    # It may have ended by itself just now.
-    with suppress(ThreadkeepError):
-        await injected.runs.cancel(run.thread_id, run.run_id, "interrupt")
-
-
-def _path(run: Run) -> str:
-    # Without the /api prefix: official clients resolve it against their base URL, which has it.
-    return f"/threads/{run.thread_id}/runs/{run.run_id}"
 
 
 def _cursor(last_event_id: str | None) -> int:

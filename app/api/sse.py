@@ -8,6 +8,7 @@ from fastapi.sse import format_sse_event
 
 from app.errors import ShuttingDown
 from app.persistence.events import Event
+from app.services.thread_streams import ThreadEvent
 
 HEARTBEAT = b": heartbeat\n\n"
 # Sent at once, so that proxies and clients see the stream open before the first event exists.
@@ -26,6 +27,20 @@ async def frames(events: AsyncIterator[Event | None], modes: Collection[str] = (
                 yield HEARTBEAT
             elif _wanted(event.event, modes):
                 yield format_sse_event(data_str=event.data, event=event.event, id=str(event.seq))
+    except ShuttingDown:
+        yield CLOSING
+        raise
+
+
+async def thread_frames(events: AsyncIterator[ThreadEvent | None]) -> AsyncIterator[bytes]:
+    """Encode a followed thread."""
+    yield OPENING
+    try:
+        async for event in events:
+            if event is None:
+                yield HEARTBEAT
+            else:
+                yield format_sse_event(data_str=event.data, event=event.event, id=str(event.cursor))
     except ShuttingDown:
         yield CLOSING
         raise

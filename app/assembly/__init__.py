@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 from app.agent.hosted import LoadedGraph
 from app.assembly.accounts import Accounts
 from app.assembly.agents import Agents, Clock, Memory
+from app.assembly.hooks import Hooks
 from app.assembly.runs import Runs
 from app.assembly.stores import Stores
 from app.assembly.web import Web
@@ -37,5 +38,6 @@ class Assembly:
         self.stores = Stores(database, redactor, archive_originals=settings.secrets.archive_originals)
         self.agents = Agents(settings, environ, self.stores, registry, now, hosted)
         self.accounts = Accounts(settings, environ, self.stores)
-        self.runs = Runs(settings, self.stores, self.agents, self.accounts.limits)
-        self.web = Web(settings, self.stores, self.agents, self.runs, self.accounts, registry)
+        self.hooks = Hooks(settings, environ, self.stores)
+        self.runs = Runs(settings, self.stores, self.agents, self.accounts.limits, self.hooks.policy)
+        self.web = Web(settings, self.stores, self.agents, self.runs, self.accounts, self.hooks, registry)

@@ -41,6 +41,7 @@ from app.persistence.checkpoints import ThreadSaver
 from app.persistence.memory import MemoryStore
 from app.persistence.memory_queue import MemoryQueue
 from app.persistence.queue import WorkerSettings
+from app.services.assistants import AssistantService
 from app.services.compaction_metrics import CompactionMetrics
 from app.services.compactor import ThreadCompactor
 from app.services.memory import MemoryService
@@ -173,6 +174,10 @@ class Agents:
         agents = AgentGraphs(self._settings, self.models, self._parts, self.saver, DemoChatModel())
         hosted = HostedGraphs(self._hosted, self.compactor, self.saver, self._items_of)
         return GraphRegistry([agents, hosted])
+
+    @cached_property
+    def assistants(self) -> AssistantService:
+        return AssistantService(self._stores.assistants, self.graphs)
 
     async def _items_of(self, thread_id: str) -> BaseStore:
         thread = await self._stores.threads.find(thread_id)

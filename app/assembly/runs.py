@@ -9,23 +9,28 @@ from app.assembly.agents import Agents, worker_settings
 from app.assembly.stores import Stores
 from app.config import Settings
 from app.persistence.queue import RunQueue
+from app.persistence.thread_events import ThreadEventStore
 from app.services.execution import RunExecutor
-from app.services.janitor import Janitor
 from app.services.limits import Limits
 from app.services.run_input import RunInputs
 from app.services.run_results import RunResults
 from app.services.run_streams import RunStreams
 from app.services.runs import RunService
+from app.services.thread_events import ThreadEvents
+from app.services.webhook_policy import WebhookPolicy
 
 
 class Runs:
     """The queue of runs and its readers. ``closing`` is set when this process ends its streams."""
 
-    def __init__(self, settings: Settings, stores: Stores, agents: Agents, limits: Limits) -> None:
+    def __init__(
+        self, settings: Settings, stores: Stores, agents: Agents, limits: Limits, webhooks: WebhookPolicy
+    ) -> None:
         self._settings = settings
         self._stores = stores
         self._agents = agents
         self._limits = limits
+        self._webhooks = webhooks
         self.closing = asyncio.Event()
 
     @cached_property
@@ -33,6 +38,17 @@ class Runs:
         return RunStreams(
             self._stores.runs,
             self._stores.events,
+            self._stores.hub,
+            self.closing,
+            self._settings.server.heartbeat_s,
+        )
+
+    @cached_property
+    def thread_events(self) -> ThreadEvents:
+        return ThreadEvents(
+            ThreadEventStore(self._stores.pool),
+            self._stores.events,
+            self.streams,
             self._stores.hub,
             self.closing,
             self._settings.server.heartbeat_s,
@@ -48,6 +64,7 @@ class Runs:
             self._settings.runs,
             self._stores.rollbacks,
             self._limits,
+            self._stores.token_usage,
         )
         feed = self._agents.memory.feed
         execute = feed.after(executor.execute) if self._agents.memory.enabled else executor.execute
@@ -61,13 +78,11 @@ class Runs:
             self.streams,
             self.queue,
             self._agents.graphs,
+            self._agents.assistants,
             self._agents.models,
             self._limits,
+            self._webhooks,
         )
-
-    @cached_property
-    def janitor(self) -> Janitor:
-        return Janitor(self._stores.runs, self.queue, self._settings.runs.stalled_after_s / 2)
 
     @cached_property
     def results(self) -> RunResults:

@@ -6,6 +6,8 @@ from functools import cached_property
 from typing import Any
 
 from app.persistence.accounts import AccountStore
+from app.persistence.archive import ArchiveStore
+from app.persistence.assistants import AssistantStore
 from app.persistence.breakers import BreakerStore
 from app.persistence.compactions import CompactionStore
 from app.persistence.database import Database
@@ -16,7 +18,11 @@ from app.persistence.pins import PinStore
 from app.persistence.recall import RecallStore
 from app.persistence.rollback import RollbackStore
 from app.persistence.runs import RunStore
+from app.persistence.temporary_threads import TemporaryThreadStore
+from app.persistence.thread_stream import ThreadStreamStore
 from app.persistence.threads import ThreadStore
+from app.persistence.token_usage import TokenUsageStore
+from app.persistence.webhooks import WebhookStore
 from app.redaction import Redactor
 
 
@@ -46,6 +52,10 @@ class Stores:
         return CompactionStore(self.pool, self._discretion)
 
     @cached_property
+    def archive(self) -> ArchiveStore:
+        return ArchiveStore(self.pool)
+
+    @cached_property
     def breakers(self) -> BreakerStore:
         return BreakerStore(self.pool)
 
@@ -58,8 +68,28 @@ class Stores:
         return PinStore(self.pool)
 
     @cached_property
+    def assistants(self) -> AssistantStore:
+        return AssistantStore(self.pool)
+
+    @cached_property
     def items(self) -> ItemStore:
         return ItemStore(self.pool)
+
+    @cached_property
+    def webhooks(self) -> WebhookStore:
+        return WebhookStore(self.pool)
+
+    @cached_property
+    def thread_stream(self) -> ThreadStreamStore:
+        return ThreadStreamStore(self.pool)
+
+    @cached_property
+    def temporary_threads(self) -> TemporaryThreadStore:
+        return TemporaryThreadStore(self.pool)
+
+    @cached_property
+    def token_usage(self) -> TokenUsageStore:
+        return TokenUsageStore(self.pool)
 
     @cached_property
     def hub(self) -> EventHub:

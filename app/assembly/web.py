@@ -12,18 +12,27 @@ from app.api.deps import Services
 from app.api.metering import HttpMetrics
 from app.assembly.accounts import Accounts
 from app.assembly.agents import Agents
+from app.assembly.hooks import Hooks
 from app.assembly.runs import Runs
 from app.assembly.stores import Stores
 from app.config import Settings
 from app.services.background import Background
 from app.services.compaction import CompactionService
 from app.services.context import ContextService
+from app.services.features import features_of
+from app.services.graph_schemas import GraphSchemas
+from app.services.janitor import Janitor
 from app.services.manual import ManualCompactions
 from app.services.pins import PinService
 from app.services.reservations import Reservations
 from app.services.state import StateService
+from app.services.stateless import StatelessThreads
 from app.services.store import StoreService
+from app.services.thread_streams import ThreadStreams
 from app.services.threads import ThreadService
+from app.services.timeline import TimelineService
+from app.services.undo import UndoService
+from app.services.usage import UsageService
 
 
 class Web:
@@ -36,6 +45,7 @@ class Web:
         agents: Agents,
         runs: Runs,
         accounts: Accounts,
+        hooks: Hooks,
         registry: CollectorRegistry,
     ) -> None:
         self._settings = settings
@@ -43,6 +53,7 @@ class Web:
         self._agents = agents
         self._runs = runs
         self._accounts = accounts
+        self._hooks = hooks
         self._registry = registry
         self.background = Background()
 
@@ -85,6 +96,26 @@ class Web:
         )
 
     @cached_property
+    def undo(self) -> UndoService:
+        return UndoService(
+            self._stores.threads,
+            self._stores.records,
+            self._stores.archive,
+            self.reservations,
+            self._agents.graphs,
+            self._agents.models,
+            self.manual,
+            self._agents.compactor,
+            self.background,
+        )
+
+    @cached_property
+    def timelines(self) -> TimelineService:
+        return TimelineService(
+            self._stores.threads, self._stores.records, self._stores.archive, self._agents.graphs
+        )
+
+    @cached_property
     def pins(self) -> PinService:
         return PinService(
             self._settings.summarization,
@@ -97,24 +128,75 @@ class Web:
         )
 
     @cached_property
+    def states(self) -> StateService:
+        return StateService(
+            self._stores.threads,
+            self._agents.graphs,
+            self.reservations,
+            self._stores.thread_stream.add_write,
+        )
+
+    @cached_property
+    def thread_streams(self) -> ThreadStreams:
+        return ThreadStreams(
+            self._stores.thread_stream,
+            self._runs.streams,
+            self.states,
+            self._stores.hub,
+            self._runs.closing,
+            self._settings.server.heartbeat_s,
+        )
+
+    @cached_property
+    def stateless(self) -> StatelessThreads:
+        return StatelessThreads(
+            self._stores.temporary_threads,
+            self.thread_service.delete,
+            self._settings.runs.stateless_grace_s,
+        )
+
+    @cached_property
+    def janitor(self) -> Janitor:
+        return Janitor(
+            self._stores.runs,
+            self._runs.queue,
+            self._settings.runs.stalled_after_s / 2,
+            [self.stateless.sweep, self._hooks.sender.prune],
+        )
+
+    @cached_property
+    def contexts(self) -> ContextService:
+        return ContextService(
+            self._stores.threads,
+            self._stores.breakers,
+            self._agents.graphs,
+            self._agents.models,
+            self._agents.compactor,
+        )
+
+    @cached_property
     def services(self) -> Services:
         return Services(
             threads=self.thread_service,
-            states=StateService(self._stores.threads, self._agents.graphs, self.reservations),
+            states=self.states,
             runs=self._runs.service,
             streams=self._runs.streams,
+            thread_events=self._runs.thread_events,
             results=self._runs.results,
             compactions=self.compactions,
-            contexts=ContextService(
-                self._stores.threads,
-                self._stores.breakers,
-                self._agents.graphs,
-                self._agents.models,
-                self._agents.compactor,
-            ),
+            contexts=self.contexts,
+            thread_streams=self.thread_streams,
+            stateless=self.stateless,
+            usage=UsageService(self._stores.token_usage, self.contexts),
+            webhooks=self._stores.webhooks,
+            features=features_of(self._settings),
             pins=self.pins,
+            undo=self.undo,
+            timelines=self.timelines,
             memory=self._agents.memory.service,
             store=StoreService(self._stores.items),
+            assistants=self._agents.assistants,
+            schemas=GraphSchemas(self._agents.graphs),
             background=self.background,
             graphs=self._agents.graphs,
             models=self._agents.models,

@@ -12,6 +12,7 @@ from app.chat_models.construct import construct, unavailable_reason
 from app.config.models import DEMO_MODEL_NAME, ModelSettings
 from app.config.problems import did_you_mean
 from app.errors import InvalidInput, ModelError
+from app.ports import MODEL_KEY
 
 _FAILURE_REMEMBERED_S = 60.0
 
@@ -131,7 +132,9 @@ class ChatModelRegistry:
 
     def _build(self, settings: ModelSettings, key: tuple[str, bool]) -> BaseChatModel:
         try:
-            return construct(settings, self._environ, retries=key[1])
+            model = construct(settings, self._environ, retries=key[1])
+            model.metadata = {**(model.metadata or {}), MODEL_KEY: settings.name}
+            return model
         except ModelError as error:
             self._failed[key] = (self._clock() + _FAILURE_REMEMBERED_S, error)
             raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from psycopg_pool import AsyncConnectionPool
@@ -26,6 +26,18 @@ class Written:
     checkpoint_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """What is asked for: the next step behind position ``after``, or that one itself where it is a run that may be
+    ``unfinished``; of ``runs``, of ``writes``, or of both."""
+
+    thread_id: str
+    after: int
+    unfinished: bool
+    runs: bool
+    writes: bool
+
+
 class ThreadStreamStore:
     """Positions are unique and ordered within a thread. What has a lower one ends before what has a higher one begins,
     since a thread has one writer at a time."""
@@ -40,13 +52,10 @@ class ThreadStreamStore:
             row = await (await conn.execute(_NOW, {"thread": thread_id})).fetchone()
             return (row["position"], row["active"]) if row else None
 
-    async def next(
-        self, thread_id: str, position: int, *, runs: bool, writes: bool
-    ) -> Begun | Written | None:
-        """What comes next: the run at ``position`` itself, or else whatever has a higher one."""
-        wanted = {"thread": thread_id, "position": position, "runs": runs, "writes": writes}
+    async def next(self, wanted: NextStep) -> Begun | Written | None:
+        """None while there is no such step."""
         async with self._pool.connection() as conn:
-            row = await (await conn.execute(_NEXT, wanted)).fetchone()
+            row = await (await conn.execute(_NEXT, asdict(wanted))).fetchone()
         if row is None:
             return None
         if row["run_id"]:
@@ -83,10 +92,11 @@ WHERE t.thread_id = %(thread)s AND t.deleted_at IS NULL
 _NEXT = """
 SELECT * FROM (
     (SELECT stream_position AS position, run_id, NULL AS checkpoint_id FROM runs
-     WHERE %(runs)s AND thread_id = %(thread)s AND stream_position >= %(position)s ORDER BY 1 LIMIT 1)
+     WHERE %(runs)s AND thread_id = %(thread_id)s
+       AND stream_position >= %(after)s + CASE WHEN %(unfinished)s THEN 0 ELSE 1 END ORDER BY 1 LIMIT 1)
     UNION ALL
     (SELECT position, NULL, checkpoint_id FROM thread_state_updates
-     WHERE %(writes)s AND thread_id = %(thread)s AND position > %(position)s ORDER BY 1 LIMIT 1)
+     WHERE %(writes)s AND thread_id = %(thread_id)s AND position > %(after)s ORDER BY 1 LIMIT 1)
 ) AS following ORDER BY position LIMIT 1
 """
 _ADD = """

@@ -11,6 +11,7 @@ from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 from psycopg_pool import AsyncConnectionPool
 
+from app.persistence.events import CHANNEL, stream_of
 from app.serialization import dumps_jsonb
 
 ThreadStatus = Literal["idle", "busy", "interrupted", "error"]
@@ -182,14 +183,16 @@ class ThreadStore:
     async def finish_deletion(self, thread_id: str) -> None:
         """Remove a thread whose deletion has begun, with its runs, events, archive and records."""
         async with self._pool.connection() as conn:
-            await conn.execute(
-                "DELETE FROM threads WHERE thread_id = %s AND deleted_at IS NOT NULL", (thread_id,)
-            )
+            await conn.execute(_REMOVE, (thread_id, CHANNEL, stream_of(thread_id)))
 
     async def begun_deletions(self) -> list[str]:
-        """Ids of threads, of any owner, whose deletion has begun and not finished."""
+        """Ids of threads, of any owner, whose deletion has begun and not finished; not those that are being copied
+        into."""
         async with self._pool.connection() as conn:
-            cursor = await conn.execute("SELECT thread_id FROM threads WHERE deleted_at IS NOT NULL")
+            cursor = await conn.execute(
+                """SELECT thread_id FROM threads
+                   WHERE deleted_at IS NOT NULL AND coalesce(reserved_until <= now(), true)"""
+            )
             return [row["thread_id"] for row in await cursor.fetchall()]
 
     async def _one(self, statement: str, parameters: Sequence[Any]) -> Thread | None:
@@ -253,6 +256,11 @@ _SAVE_STATE = """
 UPDATE threads SET "values" = %(values)s, interrupts = %(interrupts)s, status = %(status)s, error = %(error)s,
     state_updated_at = now(), updated_at = now()
 WHERE thread_id = %(thread_id)s
+"""
+# Who follows the thread learns that it is gone.
+_REMOVE = """
+WITH gone AS (DELETE FROM threads WHERE thread_id = %s AND deleted_at IS NOT NULL RETURNING thread_id)
+SELECT pg_notify(%s, %s) FROM gone
 """
 _RESERVE = """
 UPDATE threads SET reserved_by = %s, reserved_until = now() + make_interval(secs => %s) WHERE thread_id = %s

@@ -34,6 +34,7 @@ STREAM_MODES = (
     "checkpoints",
     "tasks",
     "debug",
+    "events",
 )
 # What the contract calls a mode and what LangGraph calls it, where they differ.
 _GRAPH_MODES = {"messages-tuple": "messages"}

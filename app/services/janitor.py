@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Sequence
 
 from app.persistence.cancellation import cancelled
 from app.persistence.outage import is_outage, one_line
 from app.persistence.queue import RunQueue
 from app.persistence.runs import RunStore
 
+Chore = Callable[[], Awaitable[None]]
+
 log = logging.getLogger(__name__)
 
 
 class Janitor:
     """Every ``period_s`` seconds: returns the runs of dead workers to the queue, and queues active runs again whose job
-    is gone. Any number of processes may do it at once."""
+    is gone. Then it does its other ``chores``. Any number of processes may do it at once."""
 
-    def __init__(self, runs: RunStore, queue: RunQueue, period_s: float) -> None:
+    def __init__(
+        self, runs: RunStore, queue: RunQueue, period_s: float, chores: Sequence[Chore] = ()
+    ) -> None:
         self._runs = runs
         self._queue = queue
         self._period_s = period_s
+        self._chores = tuple(chores)
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -36,6 +42,8 @@ class Janitor:
         for run in await self._runs.orphans(self._period_s):
             if await self._queue.requeue(run.run_id, run.job_id):
                 log.warning("run %s of thread %s had no job; it is queued again", run.run_id, run.thread_id)
+        for chore in self._chores:
+            await chore()
 
     async def _sweep_for_ever(self) -> None:
         while True:

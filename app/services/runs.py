@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from app.agent.names import assistant_id
 from app.errors import Conflict, InvalidInput, NotFound, ThreadBusy
 from app.persistence.queue import RunQueue
 from app.persistence.runs import Admission, CancelAction, Run, RunStatus, RunStore
 from app.ports import ChatModels, Graphs
+from app.services.assistants import AssistantService
 from app.services.budget import budget_of
 from app.services.limits import Limits
 from app.services.run_input import RunInputs
@@ -37,6 +37,7 @@ class Prepared:
     request: RunRequest
     graph_name: str
     model_name: str
+    assistant_id: str
 
 
 class RunService:
@@ -49,6 +50,7 @@ class RunService:
         streams: RunStreams,
         queue: RunQueue,
         graphs: Graphs,
+        assistants: AssistantService,
         models: ChatModels,
         limits: Limits,
         webhooks: WebhookPolicy,
@@ -58,6 +60,7 @@ class RunService:
         self._streams = streams
         self._queue = queue
         self._graphs = graphs
+        self._assistants = assistants
         self._models = models
         self._limits = limits
         self._webhooks = webhooks
@@ -68,16 +71,19 @@ class RunService:
         Raises InvalidInput or NotFound (assistant, model), NotFound (thread), ThreadBusy (strategy ``reject``),
         RateLimited (what the owner may use).
         """
-        return await self.admit(thread_id, owner, await self.prepare(thread_id, request))
+        return await self.admit(thread_id, owner, await self.prepare(thread_id, owner, request))
 
-    async def prepare(self, thread_id: str, request: RunRequest) -> Prepared:
-        """Check everything that can be checked before a run is admitted. Raises InvalidInput or NotFound."""
-        graph_name = self._graphs.resolve(request.assistant_id)
+    async def prepare(self, thread_id: str, owner: str, request: RunRequest) -> Prepared:
+        """Check everything that can be checked before a run is admitted. Raises InvalidInput, NotFound, and Conflict
+        for an assistant whose graph is gone."""
+        assistant, request = await self._assistants.applied(owner, request)
+        graph_name = assistant.graph_id
         model_name = self.model_for(graph_name, request.model_name)
         budget_of(request.config, request.context, None)
         if request.webhook is not None:
             self._webhooks.check(request.webhook)
-        return Prepared(await self._inputs.clean(thread_id, graph_name, request), graph_name, model_name)
+        cleaned = await self._inputs.clean(thread_id, graph_name, request)
+        return Prepared(cleaned, graph_name, model_name, assistant.assistant_id)
 
     async def admit(self, thread_id: str, owner: str, prepared: Prepared) -> Run:
         """Raises NotFound (thread), ThreadBusy and RateLimited."""
@@ -102,7 +108,7 @@ class RunService:
         request, graph_name = prepared.request, prepared.graph_name
         run = await admission.insert(
             run_id=str(uuid.uuid4()),
-            assistant_id=assistant_id(graph_name),
+            assistant_id=prepared.assistant_id,
             kwargs={
                 **request.to_kwargs(graph_name, prepared.model_name),
                 OWNER_KEY: owner,
@@ -110,7 +116,7 @@ class RunService:
             },
             metadata=request.metadata,
             multitask_strategy=request.multitask_strategy,
-            thread_metadata={"graph_id": graph_name, "assistant_id": assistant_id(graph_name)},
+            thread_metadata={"graph_id": graph_name, "assistant_id": prepared.assistant_id},
             webhook=request.webhook,
         )
         job_id = await self._queue.defer(
@@ -120,8 +126,12 @@ class RunService:
         return run
 
     def model_for(self, graph_name: str, wanted: str | None) -> str:
-        """The model a run uses: the client's choice, else the agent's, else the first usable one."""
-        chosen = wanted or self._graphs.spec(graph_name).model or self._models.default
+        """The model a run uses: the client's choice, else the agent's, else the first usable one. A graph that
+        somebody else wrote may know models that are none of ours."""
+        agent = self._graphs.spec(graph_name)
+        if agent.hosted and wanted not in self._models.names:
+            wanted = None
+        chosen = wanted or agent.model or self._models.default
         if chosen not in self._models.names:
             known = ", ".join(self._models.names)
             raise InvalidInput(f"model_name: there is no model {chosen!r}; known: {known}")

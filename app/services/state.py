@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,10 +70,18 @@ class NodeWrite:
 
 
 class StateService:
-    """The use cases of state. LangGraph is asked for every state, since only it can put one together."""
+    """The use cases of state. LangGraph is asked for every state, since only it can put one together. ``announce``
+    tells who follows a thread of the checkpoint that a write made."""
 
-    def __init__(self, store: ThreadStore, graphs: Graphs, reservations: Reservations) -> None:
+    def __init__(
+        self,
+        store: ThreadStore,
+        graphs: Graphs,
+        reservations: Reservations,
+        announce: Callable[[str, str], Awaitable[None]],
+    ) -> None:
         self._store = store
+        self._announce = announce
         self._graphs = graphs
         self._reservations = reservations
 
@@ -155,6 +163,7 @@ class StateService:
         await held.confirm()
         written = await _apply(target, write.place.config(thread.thread_id), updates)
         await self._summarize(graph, thread.thread_id)
+        await self._announce(thread.thread_id, written["configurable"]["checkpoint_id"])
         return written
 
     async def _summarize(self, graph: Graph, thread_id: str) -> None:

@@ -51,6 +51,7 @@ CREATE TABLE webhook_deliveries (
     finished_at timestamptz
 );
 CREATE INDEX webhook_deliveries_due ON webhook_deliveries (due_at) WHERE status = 'pending';
+CREATE INDEX webhook_deliveries_over ON webhook_deliveries (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX webhook_deliveries_of_thread ON webhook_deliveries (kept_thread);
 """
 

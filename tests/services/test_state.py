@@ -17,6 +17,7 @@ from langgraph.types import Command, interrupt
 
 from app.errors import InvalidInput, NotFound, ThreadBusy
 from app.persistence.database import Database
+from app.persistence.thread_stream import ThreadStreamStore
 from app.persistence.threads import ThreadStore
 from app.ports import WRITER_NODE
 from app.serialization import state_to_json
@@ -96,8 +97,8 @@ def graphs(database: Database) -> OneGraph:
 
 
 @pytest.fixture
-def states(store: ThreadStore, graphs: OneGraph) -> StateService:
-    return StateService(store, graphs, Reservations(store))
+def states(store: ThreadStore, graphs: OneGraph, database: Database) -> StateService:
+    return StateService(store, graphs, Reservations(store), ThreadStreamStore(database.pool).add_write)
 
 
 @pytest.fixture

@@ -1,0 +1,27 @@
+"""What runs tell the outside when they are over."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from app.assembly.stores import Stores
+from app.config import Settings
+from app.services.webhook_policy import WebhookPolicy
+from app.services.webhooks import WebhookSender
+
+
+class Hooks:
+    """Whom runs may notify, and who does it. Raises ConfigError when the key of the signatures is not there."""
+
+    def __init__(self, settings: Settings, environ: dict[str, str], stores: Stores) -> None:
+        self._settings = settings.webhooks
+        self._stores = stores
+        self._key = settings.webhooks.key(environ)
+
+    @cached_property
+    def policy(self) -> WebhookPolicy:
+        return WebhookPolicy(self._settings.allowed_hosts)
+
+    @cached_property
+    def sender(self) -> WebhookSender:
+        return WebhookSender(self._stores.webhooks, self._stores.hub, self.policy, self._settings, self._key)
