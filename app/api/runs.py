@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
@@ -22,8 +23,9 @@ router = APIRouter(prefix="/threads/{thread_id}/runs", tags=["runs"])
 
 @router.post("")
 async def create_run(thread_id: ThreadId, body: RunBody, owner: Owner, injected: Injected) -> Json:
-    """Start a run in the background."""
-    run = await injected.runs.start(thread_id, owner, body.request(thread_id))
+    """Start a run in the background. One without stream modes is shown by the thread's stream (v2) in full."""
+    request = replace(body.request(thread_id), recorded=not body.stream_mode)
+    run = await injected.runs.start(thread_id, owner, request)
     return Json(run_to_json(run), headers={"Content-Location": path_of(run)})
 
 
