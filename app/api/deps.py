@@ -20,19 +20,22 @@ from app.services.assistants import AssistantService
 from app.services.background import Background
 from app.services.compaction import CompactionService
 from app.services.context import ContextService
+from app.services.drafts import DraftService
 from app.services.graph_schemas import GraphSchemas
 from app.services.ids import check_thread_id, check_uuid
 from app.services.limits import Limits
 from app.services.memory import MemoryService
 from app.services.pins import PinService
+from app.services.preview import PreviewService
 from app.services.run_results import RunResults
 from app.services.run_streams import RunStreams
 from app.services.runs import RunService
+from app.services.search import SearchService
 from app.services.state import StateService
 from app.services.stateless import StatelessThreads
 from app.services.store import StoreService
-from app.services.thread_streams import ThreadStreams
 from app.services.thread_events import ThreadEvents
+from app.services.thread_streams import ThreadStreams
 from app.services.threads import ThreadService
 from app.services.timeline import TimelineService
 from app.services.undo import UndoService
@@ -62,8 +65,11 @@ class Services:
     webhooks: WebhookStore
     features: Mapping[str, Any]
     pins: PinService
+    previews: PreviewService
+    drafts: DraftService
     undo: UndoService
     timelines: TimelineService
+    searches: SearchService
     memory: MemoryService
     store: StoreService
     assistants: AssistantService

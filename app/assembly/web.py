@@ -19,12 +19,15 @@ from app.config import Settings
 from app.services.background import Background
 from app.services.compaction import CompactionService
 from app.services.context import ContextService
+from app.services.drafts import DraftService
 from app.services.features import features_of
 from app.services.graph_schemas import GraphSchemas
 from app.services.janitor import Janitor
 from app.services.manual import ManualCompactions
 from app.services.pins import PinService
+from app.services.preview import PreviewService
 from app.services.reservations import Reservations
+from app.services.search import SearchService
 from app.services.state import StateService
 from app.services.stateless import StatelessThreads
 from app.services.store import StoreService
@@ -116,6 +119,19 @@ class Web:
         )
 
     @cached_property
+    def drafts(self) -> DraftService:
+        return DraftService(
+            self._settings.summarization,
+            self._stores.threads,
+            self._stores.records,
+            self._stores.drafts,
+            self.reservations,
+            self.manual,
+            self._agents.compactor,
+            self.background,
+        )
+
+    @cached_property
     def pins(self) -> PinService:
         return PinService(
             self._settings.summarization,
@@ -161,7 +177,7 @@ class Web:
             self._stores.runs,
             self._runs.queue,
             self._settings.runs.stalled_after_s / 2,
-            [self.stateless.sweep, self._hooks.sender.prune],
+            [self.stateless.sweep, self._hooks.sender.prune, self._stores.drafts.prune],
         )
 
     @cached_property
@@ -191,8 +207,13 @@ class Web:
             webhooks=self._stores.webhooks,
             features=features_of(self._settings),
             pins=self.pins,
+            previews=PreviewService(self.manual, self._agents.compactor),
+            drafts=self.drafts,
             undo=self.undo,
             timelines=self.timelines,
+            searches=SearchService(
+                self._stores.threads, self._agents.graphs, self._agents.recall, self.timelines
+            ),
             memory=self._agents.memory.service,
             store=StoreService(self._stores.items),
             assistants=self._agents.assistants,

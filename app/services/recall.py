@@ -9,6 +9,8 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
+from app.agent.summary_message import SeenConversation, conversation_of
+from app.compaction.reference import reference_of
 from app.errors import InvalidInput, NotFound
 from app.persistence.recall import Archived, Hits, Place, RecallStore
 from app.ports import Past, PastFound
@@ -50,8 +52,9 @@ class RecallService:
         """For the agent: only what left its context. Raises InvalidInput."""
         wanted = checked_query(query, "query")
         complete = await self._indexer.catch_up(thread_id)
-        live = {message.id for message in _messages(state)}
-        found = await self._archived(thread_id, _marker(state), wanted, live)
+        seen = conversation_of(state)
+        live = {message.id for message in seen.messages}
+        found = await self._archived(thread_id, _marker(seen), wanted, live)
         ranked = await asyncio.to_thread(rank, found.candidates, wanted, found.rarity, found.spellings)
         return PastFound(
             tuple(
@@ -63,13 +66,14 @@ class RecallService:
 
     async def read(self, thread_id: str, state: Mapping[str, Any], reference: str) -> Past:
         """A message by its reference or id, live or archived. Raises NotFound, and InvalidInput for several."""
+        seen = conversation_of(state)
         live = {
-            said.message_id: said
-            for said in map(said_by, _messages(state))
-            if reference in (said.message_id, said.reference)
+            message.id: said_by(message)
+            for message in seen.messages
+            if message.id and reference in (message.id, reference_of(message.id))
         }
         await self._indexer.catch_up(thread_id)
-        rows = await self._store.referred(thread_id, reference, _marker(state))
+        rows = await self._store.referred(thread_id, reference, _marker(seen))
         found = {row.message_id: said for row in rows if (said := of_json(row.message))} | live
         if len(found) > 1:
             raise InvalidInput(f"Several messages have the reference {reference}; read one by its id")
@@ -83,12 +87,13 @@ class RecallService:
     ) -> tuple[list[Found], bool]:
         """For people: archived and live messages, the hidden ones left out; and whether all of them are indexed."""
         complete = await self._indexer.catch_up(thread_id)
-        messages = {message.id: message for message in _messages(state) if message.id}
-        found = await self._archived(thread_id, _marker(state), query, frozenset(messages))
+        seen = conversation_of(state)
+        messages = {message.id: message for message in seen.messages if message.id}
+        found = await self._archived(thread_id, _marker(seen), query, frozenset(messages))
         live = await asyncio.to_thread(_live, list(messages.values()))
         rarity = _with_live(found.rarity, live, query, len(messages))
-        seen = [each for each in (*found.candidates, *live) if not each.said.hidden]
-        ranked = await asyncio.to_thread(rank, seen, query, rarity, found.spellings)
+        shown = [each for each in (*found.candidates, *live) if not each.said.hidden]
+        ranked = await asyncio.to_thread(rank, shown, query, rarity, found.spellings)
         return [
             Found(
                 said=each.candidate.said,
@@ -189,11 +194,6 @@ def _piece(each: Ranked, query: Query) -> str:
     return snippet(each.candidate.text, query.text, query.terms, SNIPPET_CHARS)
 
 
-def _messages(state: Mapping[str, Any]) -> Sequence[BaseMessage]:
-    return state.get("messages") or ()
-
-
-def _marker(state: Mapping[str, Any]) -> str | None:
+def _marker(seen: SeenConversation) -> str | None:
     """The compaction that the state's chain ends with; None where it was never compacted."""
-    marker = state.get("compaction")
-    return marker.get("compaction_id") if isinstance(marker, Mapping) else None
+    return seen.marker["compaction_id"] if seen.marker else None

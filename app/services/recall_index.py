@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import orjson
 
@@ -24,8 +25,10 @@ PART_CHARS = 40_000
 _OVERLAP = 200
 _LAST_PLACE = 16_383
 _PLACES_PER_WORD = 16
-# Shorter ones would hold nearly every piece that is looked for.
+# Shorter ones would hold nearly every piece that is looked for. Long data has more words than anybody misspells.
 _SHORTEST_TERM = 4
+_MOST_TERMS = 1000
+_PARTS_WITH_TERMS = 10
 
 
 class RecallIndexer:
@@ -71,7 +74,7 @@ def words_of(message: Unindexed) -> Sequence[Words]:
     if said_there is None or not is_found(said_there):
         return ()
     return [
-        Words(message, number, said_there.reference, *_vector(part))
+        Words(message, number, said_there.reference, *_vector(part, number < _PARTS_WITH_TERMS))
         for number, part in enumerate(parts_of(said_there.text))
     ]
 
@@ -95,11 +98,12 @@ def parts_of(text: str) -> Iterator[str]:
         start += PART_CHARS - _OVERLAP
 
 
-def _vector(text: str) -> tuple[str, Sequence[str]]:
+def _vector(text: str, with_terms: bool) -> tuple[str, Sequence[str]]:
     places: dict[str, list[int]] = {}
     for word, place in words_in(text):
         known = places.setdefault(word, [])
         if len(known) < _PLACES_PER_WORD and known[-1:] != [min(place, _LAST_PLACE)]:
             known.append(min(place, _LAST_PLACE))
     vector = " ".join(f"{quoted(word)}:{','.join(map(str, found))}" for word, found in places.items())
-    return vector, [word for word in places if len(word) >= _SHORTEST_TERM]
+    terms = (word for word in places if len(word) >= _SHORTEST_TERM) if with_terms else ()
+    return vector, list(islice(terms, _MOST_TERMS))

@@ -15,8 +15,9 @@ _DENSE = (
 _LETTER = rf"[^\W{_DENSE}]"
 # A whole: words joined by what joins them in paths, addresses, versions, qualified names.
 _WHOLE = re.compile(rf"{_LETTER}+(?:[.:/\\@#+~=?&%-]{{1,3}}{_LETTER}+)*|[{_DENSE}]+")
-# What a whole is parted at, coarsest first: a path keeps its folders when its line number goes.
-_LEVELS = (re.compile(r"[:?&=@#]+"), re.compile(r"[/\\]+"))
+# A path keeps its folders when its line number goes, and its name when its folders go.
+_OUTER = re.compile(r"[:?&=@#]+")
+_INNER = re.compile(r"[/\\]+")
 _WORD = re.compile(r"\w+")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\WA-Z_\d]+|\d+")
 _IS_DENSE = re.compile(rf"[{_DENSE}]")
@@ -87,8 +88,11 @@ def _within(whole: str) -> Iterator[str]:
     """Pieces of a whole, words of a piece, parts of a word; without those that are the whole itself."""
     words = _WORD.findall(whole)
     if len(words) > 1:
-        for level in _LEVELS:
-            yield from (_term(piece) for piece in level.split(whole) if piece != whole)
+        for piece in _OUTER.split(whole):
+            inner = _INNER.split(piece)
+            for part in (piece, *inner) if len(inner) > 1 else inner:
+                if part and part != whole:
+                    yield _term(part)
     for word in words:
         if word != whole:
             yield _term(word)
