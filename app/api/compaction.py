@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal, assert_never
 
 import orjson
 from fastapi import APIRouter, Query
@@ -22,7 +22,8 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class CompactBody(BaseModel):
-    """All fields may be left out. ``force`` true ignores the trigger; ``keep`` is for this call only."""
+    """All fields may be left out. ``force`` true ignores the trigger; ``keep`` is for this call only. ``dry_run``:
+    ``plan`` says what would be done, ``summary`` makes a draft."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -31,6 +32,7 @@ class CompactBody(BaseModel):
     model_name: Name | None = None
     agent_name: Name | None = None
     instructions: Annotated[str, Field(max_length=INSTRUCTIONS_MAX)] | None = None
+    dry_run: Literal["plan", "summary"] | None = None
 
     def request(self) -> CompactRequest:
         return CompactRequest(
@@ -47,8 +49,17 @@ async def compact(
     thread_id: ThreadId, owner: Owner, injected: Injected, body: CompactBody | None = None
 ) -> Json:
     """Compact the thread now. ``compacted`` false with a ``reason`` when there is nothing to do."""
-    request = (body or CompactBody()).request()
-    return Json(await injected.compactions.compact(owner, thread_id, request))
+    given = body or CompactBody()
+    match given.dry_run:
+        case None:
+            work = injected.compactions.compact
+        case "plan":
+            work = injected.previews.plan
+        case "summary":
+            work = injected.drafts.make
+        case _:
+            assert_never(given.dry_run)
+    return Json(await work(owner, thread_id, given.request()))
 
 
 @router.get("/context")
@@ -79,6 +90,7 @@ async def get_compaction(thread_id: ThreadId, compaction_id: str, owner: Owner, 
     """One record with its summary and the messages that the summary replaced."""
     checked = check_uuid(compaction_id, where="path.compaction_id")
     record, removed = await injected.compactions.record(owner, thread_id, checked)
-    return Json(
-        {**record_to_json(record, whole=True), "removed_messages": [orjson.loads(text) for text in removed]}
-    )
+    shown = {**record_to_json(record, whole=True), "removed_messages": [orjson.loads(text) for text in removed]}
+    if record.status == "draft":
+        shown.update(await injected.drafts.details(thread_id, checked))
+    return Json(shown)

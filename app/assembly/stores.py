@@ -12,6 +12,7 @@ from app.persistence.breakers import BreakerStore
 from app.persistence.compactions import CompactionStore
 from app.persistence.database import Database
 from app.persistence.discretion import Discretion
+from app.persistence.drafts import DraftStore
 from app.persistence.events import EventHub, EventStore
 from app.persistence.items import ItemStore
 from app.persistence.pins import PinStore
@@ -62,6 +63,10 @@ class Stores:
     @cached_property
     def accounts(self) -> AccountStore:
         return AccountStore(self.pool)
+
+    @cached_property
+    def drafts(self) -> DraftStore:
+        return DraftStore(self.pool)
 
     @cached_property
     def pins(self) -> PinStore:

@@ -14,7 +14,7 @@ from app.compaction.calls import SummaryTask
 from app.compaction.extractive import extractive_summary
 from app.compaction.failures import is_context_overflow
 from app.compaction.plain import plain
-from app.compaction.planning import Plan, plan
+from app.compaction.planning import Plan, plan, tokens_after
 from app.compaction.reading import Reader
 from app.compaction.summarize import CandidateHealth, Summary, summarize
 from app.compaction.tokens import TokenCounter
@@ -158,10 +158,8 @@ class _Job:
         )
 
     def _tokens_after(self, summary: str) -> int:
-        """The request with the summary in it, on the scale of ``tokens_before``."""
-        durable = self.context.durable_next or self.context.durable
-        rest = replace(self.context, messages=self.plan.partition.kept, summary=summary, durable=durable)
-        return round(self.counter.estimate(rest).total * self.plan.scale)
+        size = self.counter.summary(summary)
+        return tokens_after(self.context, self.plan.partition.kept, size, self.counter, self.plan.scale)
 
 
 def _milliseconds(started: float) -> int:

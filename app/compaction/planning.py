@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+
+from langchain_core.messages import BaseMessage
 
 from app.compaction.partition import Partition, partition
 from app.compaction.tokens import TokenCounter
@@ -90,6 +93,19 @@ def plan(
     replaced = removed + estimate.summary
     most = aim.max_summary_tokens if kind != "overflow" else min(aim.max_summary_tokens, replaced // 2)
     return Plan(parted, breakdown.total, count, _text_of(clause), max(1, most), scale)
+
+
+def tokens_after(
+    context: Context,
+    kept: Sequence[BaseMessage],
+    summary_tokens: int,
+    counter: TokenCounter,
+    scale: float,
+) -> int:
+    """The request with ``kept`` and a summary of so many tokens in it, on the scale of the tokens before."""
+    durable = context.durable_next or context.durable
+    rest = replace(context, messages=kept, summary=None, durable=durable)
+    return round((counter.estimate(rest).total + summary_tokens) * scale)
 
 
 def _fixed_tokens(context: Context, counter: TokenCounter) -> int:

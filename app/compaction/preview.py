@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from langchain_core.messages import BaseMessage
 
 from app.compaction.history import History
-from app.compaction.planning import Plan, plan
+from app.compaction.planning import plan, tokens_after
 from app.compaction.protected import protection
 from app.compaction.tokens import TokenCounter
 from app.compaction.tokens.cost import MESSAGE_OVERHEAD
@@ -56,17 +56,16 @@ def preview(context: Context, policy: CompactionPolicy, counter: TokenCounter, *
     return Preview(
         reason=None,
         tokens_before=planned.tokens_before,
-        tokens_after_estimate=_tokens_after(context, planned, counter),
+        tokens_after_estimate=tokens_after(
+            context,
+            parted.kept,
+            planned.max_summary_tokens + MESSAGE_OVERHEAD,
+            counter,
+            planned.scale,
+        ),
         remove=tuple(verdict for verdict in verdicts if verdict.message_id in gone),
         keep=tuple(verdict for verdict in verdicts if verdict.message_id not in gone),
     )
-
-
-def _tokens_after(context: Context, planned: Plan, counter: TokenCounter) -> int:
-    durable = context.durable_next or context.durable
-    rest = replace(context, messages=planned.partition.kept, summary=None, durable=durable)
-    summary = planned.max_summary_tokens + MESSAGE_OVERHEAD
-    return round((counter.estimate(rest).total + summary) * planned.scale)
 
 
 def _nothing(context: Context, policy: CompactionPolicy, counter: TokenCounter, skipped: Skipped) -> Preview:

@@ -121,7 +121,8 @@ class Compaction:
 
     ``dropped`` are superseded reminders (rule C5): archived, not summarised. Token figures count the whole request.
     ``coverage`` is characters read / characters removed, 0..1. ``usage`` is the provider usage summed over all calls
-    (``input_tokens``, ``output_tokens``, ``total_tokens``). ``extractive`` marks a summary no model wrote (rule E7).
+    (``input_tokens``, ``output_tokens``, ``total_tokens``). ``extractive`` marks a summary no model wrote (rule E7),
+    ``edited`` one that a person changed.
     ``waived_pins`` are ids of pinned messages among those that go: beyond the budget of pins (rule C4).
     """
 
@@ -139,6 +140,7 @@ class Compaction:
     duration_ms: int = 0
     trigger: str | None = None
     extractive: bool = False
+    edited: bool = False
     waived_pins: frozenset[str] = frozenset()
 
 

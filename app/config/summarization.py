@@ -68,6 +68,7 @@ class SummarizationSettings(Section):
     target_fraction: Share = 0.5
     min_gain_fraction: Share = 0.1
     pin_budget_tokens: PositiveWhole = 4000
+    draft_ttl_hours: PositiveNumber = 24.0
     overflow_fallback: Literal["extractive", "none"] = "extractive"
     token_counter: Text | None = None
 

@@ -55,6 +55,7 @@ def committing(job: CompactionJob, compaction_id: str, compaction: Compaction) -
         instructions=job.instructions,
         summary_text=compaction.summary,
         extractive=compaction.extractive,
+        edited=compaction.edited,
     )
 
 

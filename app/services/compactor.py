@@ -71,6 +71,10 @@ class ThreadCompactor:
     def policy(self) -> CompactionPolicy:
         return self._policy
 
+    def policy_for(self, job: CompactionJob) -> CompactionPolicy:
+        """The configured policy with what the job asks for itself."""
+        return self._policy if job.keep is None else replace(self._policy, keep=job.keep)
+
     def window(self, model_name: str) -> int | None:
         names = (self._settings.model_name or model_name, model_name)
         known = [window for name in names if (window := self._models.window(name)) is not None]
@@ -188,10 +192,9 @@ class ThreadCompactor:
         return outcome
 
     async def _run_pipeline(self, job: CompactionJob, on_start: Any) -> Compaction | Skipped:
-        policy = self._policy if job.keep is None else replace(self._policy, keep=job.keep)
         work = compact(
             job.context,
-            policy,
+            self.policy_for(job),
             self.counter(job.model_name),
             self._candidates(job.model_name),
             kind=job.kind,

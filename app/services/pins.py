@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.agent.summary_message import conversation_of
 from app.compaction.pins import pin_prices
 from app.config import SummarizationSettings
 from app.errors import MessageArchived, NotFound, PinBudgetExceeded, ThreadBusy, ThreadkeepError
@@ -101,7 +102,7 @@ class PinService:
         graph = self._graphs.for_state(thread.graph_name)
         head = await graph.aget_state({"configurable": {"thread_id": thread.thread_id}})
         model_name = self._graphs.spec(thread.graph_name).model or self._models.default
-        messages = head.values.get("messages") or []
+        messages = conversation_of(head.values).messages
         return pin_prices(messages, pinned, self._compactor.counter(model_name))
 
     async def _thread(self, owner: str, thread_id: str) -> Thread:

@@ -24,7 +24,6 @@ CREATE TABLE compaction_drafts (
     thread_id text NOT NULL REFERENCES threads ON DELETE CASCADE,
     compaction_id uuid NOT NULL,
     graph_name text NOT NULL,
-    model_name text NOT NULL,
     message_ids text[] NOT NULL,
     message_digests text[] NOT NULL,
     message_fates text[] NOT NULL,
@@ -38,6 +37,9 @@ COMMENT ON COLUMN compaction_drafts.message_fates IS 'removed, kept or dropped, 
 COMMENT ON COLUMN compaction_drafts.waived_pins IS 'pinned messages among the removed: over the budget';
 COMMENT ON COLUMN compaction_drafts.marker IS 'the compaction that the state was the result of';
 CREATE INDEX compaction_drafts_expiring ON compaction_drafts (expires_at);
+
+ALTER TABLE compactions ADD COLUMN edited boolean NOT NULL DEFAULT false;
+COMMENT ON COLUMN compactions.edited IS 'a person changed the summary that a model had written';
 """
 
 
