@@ -162,8 +162,11 @@ class ThreadStore:
         async with self._pool.connection() as conn:
             await conn.execute(_RELEASE, (thread_id, holder))
 
-    async def begin_deletion(self, thread_id: str, owner: str) -> Refusal | None:
-        """Mark the thread as being deleted: from now on nothing can start on it. Returns why not.
+    async def begin_deletion(
+        self, thread_id: str, owner: str, *, idle_only: bool = False
+    ) -> Refusal | None:
+        """Mark the thread as being deleted: from now on nothing can start on it. Returns why not; active runs are a
+        reason with ``idle_only``.
 
         A thread whose deletion has begun already may be deleted again, so that a crash in between is not the
         end.
@@ -174,6 +177,8 @@ class ThreadStore:
                 return "missing"
             if row["reserved"]:
                 return "reserved"
+            if idle_only and await _has_active_run(conn, thread_id):
+                return "active_run"
             await conn.execute(
                 "UPDATE threads SET deleted_at = coalesce(deleted_at, now()) WHERE thread_id = %s",
                 (thread_id,),

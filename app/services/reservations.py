@@ -23,20 +23,20 @@ class Held:
         self._store = store
         self.thread_id = thread_id
         self.holder = new_id()
-        self._ttl_s = ttl_s
+        self.ttl_s = ttl_s
 
     async def confirm(self) -> None:
         """To be called right before a write: holds the thread for the full time again.
 
         Raises ThreadBusy when the reservation ran out, because this process stood still for too long.
         """
-        if not await self._store.extend(self.thread_id, self.holder, self._ttl_s):
+        if not await self._store.extend(self.thread_id, self.holder, self.ttl_s):
             raise ThreadBusy(f"Thread {self.thread_id} was taken over by another writer; nothing was written")
 
     async def keep(self) -> None:
         """Hold the thread until cancelled. A failure is not the end: ``confirm`` has the last word."""
         while True:
-            await asyncio.sleep(self._ttl_s / 3)
+            await asyncio.sleep(self.ttl_s / 3)
             try:
                 await self.confirm()
             except Exception as error:  # noqa: BLE001 - the next beat may succeed, whatever stopped this one
@@ -50,13 +50,17 @@ class Reservations:
         self._store = store
         self._ttl_s = ttl_s
 
+    def held(self, thread_id: str) -> Held:
+        """A holder that is not one yet: for a thread that is reserved in the moment it is made."""
+        return Held(self._store, thread_id, self._ttl_s)
+
     @asynccontextmanager
     async def hold(self, owner: str, thread_id: str) -> AsyncIterator[Held]:
         """Hold the thread for as long as the block runs.
 
         Raises NotFound, or ThreadBusy while a run is pending or running or somebody else holds the thread.
         """
-        held = Held(self._store, thread_id, self._ttl_s)
+        held = self.held(thread_id)
         if refusal := await self._store.reserve(thread_id, owner, held.holder, self._ttl_s):
             refuse(thread_id, refusal)
         beat = asyncio.create_task(held.keep(), name=f"hold {thread_id}")

@@ -72,14 +72,14 @@ class ThreadService:
     async def count(self, wanted: ThreadFilter) -> int:
         return await self._store.count(wanted)
 
-    async def delete(self, owner: str, thread_id: str) -> None:
+    async def delete(self, owner: str, thread_id: str, *, idle_only: bool = False) -> None:
         """Remove a thread and everything of it: runs, events, checkpoints, archive, records, workspace.
 
         Runs are cancelled. Nothing can start on the thread from the first step on; a crash in between is
         finished by the next delete or ``finish_deletions``. Raises NotFound, or ThreadBusy while a compaction
-        or a state update holds the thread.
+        or a state update holds the thread, with ``idle_only`` also while it has runs.
         """
-        if refusal := await self._store.begin_deletion(thread_id, owner):
+        if refusal := await self._store.begin_deletion(thread_id, owner, idle_only=idle_only):
             refuse(thread_id, refusal)
         await self._remove(thread_id)
 

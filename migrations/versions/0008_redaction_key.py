@@ -1,4 +1,4 @@
-"""The key of placeholders: the same secret gets the same one in every process of an installation."""
+"""The key of placeholders, the same in every process of an installation; when a thread was pruned."""
 
 from alembic import op
 
@@ -17,6 +17,13 @@ INSERT INTO installation_keys (name, value)
 VALUES ('redaction', uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
 """
 
+PRUNED = """
+ALTER TABLE threads ADD COLUMN pruned_at timestamptz;
+COMMENT ON COLUMN threads.pruned_at IS 'nothing to prune since then, unless something happened on the thread';
+"""
+
 
 def upgrade() -> None:
-    op.get_bind().exec_driver_sql(KEYS)
+    connection = op.get_bind()
+    for statements in (KEYS, PRUNED):
+        connection.exec_driver_sql(statements)

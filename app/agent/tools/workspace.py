@@ -10,7 +10,9 @@ import secrets
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from stat import S_ISDIR, S_ISLNK, S_ISREG
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
@@ -96,6 +98,11 @@ class Workspaces:
         """Bytes of all files of the thread; 0 when it has none. Raises InvalidInput like ``of``."""
         return await self.of(thread_id).size()
 
+    async def copy(self, thread_id: str, copy_id: str) -> None:
+        """Give the thread ``copy_id``, which has none, the same files. Nobody may write meanwhile. Raises InvalidInput
+        like ``of``."""
+        await _finish(partial(_copy_tree, self._location(thread_id), self._location(copy_id)))
+
     async def delete(self, thread_id: str) -> None:
         """Remove the folder of the thread, if there is one. Raises InvalidInput like ``of``."""
         await asyncio.to_thread(self._remove, self._location(thread_id))
@@ -129,6 +136,17 @@ def _remove_tree(path: Path) -> None:
             path.unlink()
         else:
             shutil.rmtree(path)
+
+
+def _copy_tree(source: Path, target: Path) -> None:
+    # Links are copied as links and never followed; a pipe would be waited for.
+    with suppress(FileNotFoundError):
+        shutil.copytree(source, target, symlinks=True, ignore=_neither_file_nor_folder)
+
+
+def _neither_file_nor_folder(folder: str, names: list[str]) -> list[str]:
+    modes = {name: os.lstat(os.path.join(folder, name)).st_mode for name in names}
+    return [name for name, mode in modes.items() if not (S_ISREG(mode) or S_ISDIR(mode) or S_ISLNK(mode))]
 
 
 async def _finish(work: Callable[[], _T]) -> _T:
