@@ -112,6 +112,9 @@ async def open_core(
         stack.push_async_callback(parts.stores.items.stop_ttl_sweeper)
         parts.web.janitor.start()
         stack.push_async_callback(parts.web.janitor.stop)
+        if work:
+            core.services.upkeep.retention.start()
+            stack.push_async_callback(core.services.upkeep.retention.stop)
         stack.push_async_callback(parts.agents.recall_indexer.stop)
         stack.callback(core.begin_stop)
         # Not awaited: it may have to wait until a run of a dead worker was taken up and ended.

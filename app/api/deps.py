@@ -39,6 +39,7 @@ from app.services.thread_streams import ThreadStreams
 from app.services.threads import ThreadService
 from app.services.timeline import TimelineService
 from app.services.undo import UndoService
+from app.services.upkeep import Upkeep
 from app.services.usage import UsageService
 from app.telemetry import note_scope
 
@@ -62,6 +63,7 @@ class Services:
     thread_streams: ThreadStreams
     stateless: StatelessThreads
     usage: UsageService
+    upkeep: Upkeep
     webhooks: WebhookStore
     features: Mapping[str, Any]
     pins: PinService

@@ -15,6 +15,7 @@ from app.assembly.agents import Agents
 from app.assembly.hooks import Hooks
 from app.assembly.runs import Runs
 from app.assembly.stores import Stores
+from app.assembly.upkeep import upkeep
 from app.config import Settings
 from app.services.background import Background
 from app.services.compaction import CompactionService
@@ -35,6 +36,7 @@ from app.services.thread_streams import ThreadStreams
 from app.services.threads import ThreadService
 from app.services.timeline import TimelineService
 from app.services.undo import UndoService
+from app.services.upkeep import Upkeep
 from app.services.usage import UsageService
 
 
@@ -191,6 +193,12 @@ class Web:
         )
 
     @cached_property
+    def upkeep(self) -> Upkeep:
+        return upkeep(
+            self._settings, self._stores, self._agents, self.thread_service, self.reservations
+        )
+
+    @cached_property
     def services(self) -> Services:
         return Services(
             threads=self.thread_service,
@@ -218,6 +226,7 @@ class Web:
             store=StoreService(self._stores.items),
             assistants=self._agents.assistants,
             schemas=GraphSchemas(self._agents.graphs),
+            upkeep=self.upkeep,
             background=self.background,
             graphs=self._agents.graphs,
             models=self._agents.models,

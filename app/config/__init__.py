@@ -7,6 +7,7 @@ from app.config.load import Overrides, load_settings, settings_from
 from app.config.mcp import McpServerSettings, McpSettings
 from app.config.models import DEMO_MODEL_NAME, ModelSettings
 from app.config.recall import RecallSettings
+from app.config.retention import RetentionSettings
 from app.config.secrets import SecretPattern, SecretsSettings
 from app.config.sections import (
     DatabaseSettings,
@@ -44,6 +45,7 @@ __all__ = [
     "ModelSettings",
     "Overrides",
     "RecallSettings",
+    "RetentionSettings",
     "RunSettings",
     "SecretPattern",
     "SecretsSettings",

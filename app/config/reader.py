@@ -16,6 +16,7 @@ from app.config.mcp import McpSettings
 from app.config.models import DEMO_MODEL_NAME, ModelSettings
 from app.config.problems import KeyPath, Problem, did_you_mean, problems_of, shown, unknown_key
 from app.config.recall import RecallSettings
+from app.config.retention import RetentionSettings
 from app.config.secrets import SecretsSettings
 from app.config.sections import (
     DatabaseSettings,
@@ -54,6 +55,7 @@ _SECTIONS = (
     "tool_output",
     "recall",
     "mcp",
+    "retention",
     "secrets",
     "skills",
     "runs",
@@ -107,6 +109,7 @@ class SectionReader:
             tool_output=self._section("tool_output", ToolOutputSettings),
             recall=self._section("recall", RecallSettings),
             mcp=self._mcp(),
+            retention=self._section("retention", RetentionSettings),
             secrets=self._section("secrets", SecretsSettings),
             skills=skills,
             runs=self._section("runs", RunSettings),

@@ -12,6 +12,7 @@ from app.config.limits import LimitsSettings
 from app.config.mcp import McpSettings
 from app.config.models import ModelSettings
 from app.config.recall import RecallSettings
+from app.config.retention import RetentionSettings
 from app.config.secrets import SecretsSettings
 from app.config.sections import (
     DatabaseSettings,
@@ -60,6 +61,7 @@ class Settings:
     tool_output: ToolOutputSettings = field(default_factory=ToolOutputSettings)
     recall: RecallSettings = field(default_factory=RecallSettings)
     mcp: McpSettings = field(default_factory=McpSettings)
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
     secrets: SecretsSettings = field(default_factory=SecretsSettings)
     skills: SkillsSettings = field(default_factory=SkillsSettings)
     runs: RunSettings = field(default_factory=RunSettings)
