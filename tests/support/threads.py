@@ -162,6 +162,40 @@ class Thread:
         response = await self.http.get(f"/threads/{self.id}/compactions/{compaction_id}")
         return response.json()  # type: ignore[no-any-return]
 
+    async def undo(self, compaction_id: str, **body: Any) -> httpx.Response:
+        return await self.http.post(f"/threads/{self.id}/compactions/{compaction_id}/undo", json=body)
+
+    async def redo(self, compaction_id: str) -> httpx.Response:
+        return await self.http.post(f"/threads/{self.id}/compactions/{compaction_id}/redo")
+
+    async def undone(self, compaction_id: str, **body: Any) -> dict[str, Any]:
+        """The answer of an undo that must be a 200."""
+        response = await self.undo(compaction_id, **body)
+        assert response.status_code == 200, response.text
+        return response.json()  # type: ignore[no-any-return]
+
+    async def redone(self, compaction_id: str) -> dict[str, Any]:
+        """The answer of a redo that must be a 200."""
+        response = await self.redo(compaction_id)
+        assert response.status_code == 200, response.text
+        return response.json()  # type: ignore[no-any-return]
+
+    async def page(self, **query: Any) -> dict[str, Any]:
+        """A page of the whole conversation."""
+        response = await self.http.get(f"/threads/{self.id}/messages", params=query)
+        assert response.status_code == 200, response.text
+        return response.json()  # type: ignore[no-any-return]
+
+    async def conversation(self, limit: int = 50, **query: Any) -> list[dict[str, Any]]:
+        """All entries of the whole conversation, oldest first, hidden ones included, page by page."""
+        page = await self.page(limit=limit, include_hidden=True, **query)
+        entries: list[dict[str, Any]] = page["data"]
+        while page["has_more"]:
+            before = page["next_before_seq"]
+            page = await self.page(limit=limit, include_hidden=True, before_seq=before, **query)
+            entries = page["data"] + entries
+        return entries
+
     async def run(
         self, text: str = "go on", *, modes: Sequence[str] = ("custom",), **options: Any
     ) -> list[Any]:
