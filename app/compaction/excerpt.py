@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from app.compaction.render import Entry
+from app.compaction.render import Entry, cited
 from app.compaction.shorten import Count, fair_cap, head, tail
 
 _CONTINUED = " (continued)"
@@ -49,9 +49,10 @@ class Excerpt:
 
     @property
     def text(self) -> str:
-        """As it stands in a prompt, with the omitted count and the archive id (rule D1)."""
-        gap = self._gap(self.omitted) if self.omitted else ""
-        return f"{self.header}\n{self.start}{gap}{self.end}\n"
+        """As it stands in a prompt, with the omitted count and the reference (rule D1)."""
+        if not self.omitted:
+            return f"{cited(self.header, self.reference, len(self.start))}\n{self.start}\n"
+        return f"{self.header}\n{self.start}{self._gap(self.omitted)}{self.end}\n"
 
     def shortened(self, tokens: int, count: Count) -> Excerpt:
         """The same with head and tail only, within ``tokens`` where the note itself fits; itself when it fits."""
@@ -72,12 +73,16 @@ class Excerpt:
             first, rest = _parted(self.end, room, count)
             parts = replace(self, end=first), Excerpt(continued, self.reference, rest)
         else:
-            first, rest = _parted(self.start, tokens - count(f"{self.header}\n\n"), count)
+            first, rest = _parted(
+                self.start,
+                tokens - count(f"{cited(self.header, self.reference, len(self.start))}\n\n"),
+                count,
+            )
             parts = Excerpt(self.header, self.reference, first), replace(self, header=continued, start=rest)
         return parts if first.strip() else None
 
     def _gap(self, omitted: int) -> str:
-        return f"\n[… {omitted} characters omitted, archive id {self.reference} …]\n"
+        return f"\n[… {omitted} characters omitted, ref {self.reference} …]\n"
 
 
 def _parted(text: str, tokens: int, count: Count) -> tuple[str, str]:

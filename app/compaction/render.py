@@ -14,13 +14,17 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from app.compaction.content import CALL_BLOCKS, as_json, handle, shown
 from app.compaction.fence import neutralise
+from app.compaction.reference import reference_of
 from app.compaction.roles import is_ai, is_human, is_real_user_message, is_tool_result
 from app.compaction.types import Redact, unchanged
+
+# A summary tells all of a shorter message; the exact text of a longer one may have to be looked up.
+_LONG = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One message of a transcript: its number and speaker, what was said, and its id in the archive."""
+    """One message of a transcript: its number and speaker, what was said, and the reference it is looked up by."""
 
     header: str
     body: str
@@ -29,7 +33,12 @@ class Entry:
     @property
     def text(self) -> str:
         """The entry as it stands in a prompt."""
-        return f"{self.header}\n{self.body}\n"
+        return f"{cited(self.header, self.reference, len(self.body))}\n{self.body}\n"
+
+
+def cited(header: str, reference: str, chars: int) -> str:
+    """The header of a message of so many characters, with its reference when it is long."""
+    return f"{header} (ref {reference})" if chars >= _LONG else header
 
 
 class Transcript:
@@ -48,10 +57,12 @@ class Transcript:
     def entry(self, index: int) -> Entry:
         """The message at ``index`` (rule D3)."""
         message = self._messages[index]
+        body = neutralise(self._redacted(index, _body(message)))
+        reference = reference_of(message.id) if message.id else ""
         return Entry(
             header=f"[{index + 1}] {neutralise(_speaker(message, self._labels.get(index)))}",
-            body=neutralise(self._redacted(index, _body(message))),
-            reference=message.id or f"message {index + 1}",
+            body=body,
+            reference=reference or f"message {index + 1}",
         )
 
     def _redacted(self, index: int, body: str) -> str:

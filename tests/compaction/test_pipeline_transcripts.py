@@ -11,6 +11,7 @@ import pytest
 from langchain_core.messages import BaseMessage, messages_from_dict
 
 from app.compaction.pipeline import compact
+from app.compaction.reference import reference_of
 from app.compaction.roles import is_tool_result, tool_call_ids
 from app.compaction.tokens import TokenCounter
 from app.compaction.types import Candidate, Compaction, CompactionPolicy, Context, ContextSize, Skipped
@@ -114,4 +115,4 @@ async def test_the_longest_transcript_is_read_far_beyond_the_references_quarter(
     assert len(model.prompts) <= policy.max_summary_calls
     assert done.coverage > 0.25
     read = "\n".join(model.prompts)
-    assert all(f"archive id {m.id} " in read or str(m.text)[:50] in read for m in done.removed)
+    assert all(f"ref {reference_of(m.id)}" in read or str(m.text)[:50] in read for m in done.removed)

@@ -100,3 +100,9 @@ def test_our_prompt_asks_for_the_sections_the_language_and_the_length() -> None:
 def test_a_portion_that_is_not_the_last_says_so() -> None:
     assert "the rest follows later" in prompt(more_follows=True)
     assert "the rest follows later" not in prompt()
+
+
+def test_the_summary_is_to_say_where_exact_text_can_be_looked_up_but_to_invent_nothing() -> None:
+    text = prompt()
+    assert "(ref 3fa9c01d2e)" in text
+    assert "never an invented one" in text

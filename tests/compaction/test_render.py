@@ -197,3 +197,13 @@ def test_rendering_needs_less_than_three_times_the_text_in_memory(budget: int) -
     finally:
         tracemalloc.stop()
     assert peak < 3 * size
+
+
+def test_a_long_message_says_by_which_reference_it_is_looked_up() -> None:
+    message_id = "6f9619ff-8b86-d011-b42d-00c04fc964ff"
+    short, long = HumanMessage("short", id="m1"), HumanMessage("word " * 100, id=message_id)
+    transcript = Transcript([short, long])
+    assert transcript.entry(0).text == "[1] user\nshort\n"
+    reference = transcript.entry(1).reference
+    assert reference != message_id
+    assert transcript.entry(1).text.startswith(f"[2] user (ref {reference})\nword ")

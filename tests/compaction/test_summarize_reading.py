@@ -81,7 +81,7 @@ def test_what_does_not_fit_within_the_call_limit_is_shortened_per_message() -> N
     for message, n in [(m, n) for n, m in enumerate(messages) if n % 2 == 0]:
         assert f"r{n}.0 " in reading.text
         assert f"r{n}.2999" in reading.text
-        assert f"characters omitted, archive id {message.id} …]" in reading.text
+        assert f"characters omitted, ref {message.id} …]" in reading.text
 
 
 def test_small_messages_stay_whole_when_large_ones_are_shortened() -> None:

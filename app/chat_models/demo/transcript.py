@@ -21,6 +21,7 @@ _ENTRY = re.compile(
 _MERGED = re.compile(r"^(?P<speaker>user|assistant|tool result)(?P<rest>[^:\n]{0,200}): ", re.MULTILINE)
 _HEADING = re.compile(r"^#{1,4} +(?P<title>[^\n]+)$", re.MULTILINE)
 _CONTINUED = " (continued)"
+_REFERENCE = re.compile(r" \(ref [\w-]+\)$")
 _BULLET = re.compile(r"^(?:[-*•]|\d+[.)]) +")
 
 
@@ -82,7 +83,8 @@ def _split(text: str, found: list[re.Match[str]]) -> Iterator[tuple[re.Match[str
 
 
 def _said(header: re.Match[str], text: str) -> Said:
-    return Said(header["speaker"], header["rest"].removesuffix(_CONTINUED).strip(" ·"), text)
+    label = _REFERENCE.sub("", header["rest"]).removesuffix(_CONTINUED)
+    return Said(header["speaker"], label.strip(" ·"), text)
 
 
 def _points(text: str) -> list[str]:
