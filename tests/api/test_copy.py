@@ -111,7 +111,9 @@ async def test_what_was_compacted_is_found_in_the_copy(rig: Rig) -> None:
         await thread.compacted()
         copy = await copied(thread)
         for one in (thread, copy):
-            found = (await one.http.get(f"/threads/{one.id}/messages/search", params={"q": "Question 3"})).json()
+            found = (
+                await one.http.get(f"/threads/{one.id}/messages/search", params={"q": "Question 3"})
+            ).json()
             assert "q3" in [hit["message_id"] for hit in found["data"]]
 
 
@@ -143,19 +145,21 @@ async def test_files_are_copied(rig: Rig) -> None:
 
 async def test_an_interrupted_copy_leaves_nothing(rig: Rig) -> None:
     """What a process that was killed in the middle leaves: a thread that nobody sees, removed at the next start."""
-    async with new_thread(rig.gateway, talk(1)) as thread:
-        async with await psycopg.AsyncConnection.connect(rig.url, autocommit=True) as connection:
-            await connection.execute(
-                """INSERT INTO threads (thread_id, owner, deleted_at, reserved_by, reserved_until)
-                   SELECT 'half-a-copy', owner, now(), gen_random_uuid(), now() + interval '1 hour'
-                   FROM threads WHERE thread_id = %s""",
-                (thread.id,),
-            )
-            await rig.gateway.core.services.threads.finish_deletions()
-            assert await count(connection, "half-a-copy") == 1
-            await connection.execute("UPDATE threads SET reserved_until = now() WHERE thread_id = 'half-a-copy'")
-            await rig.gateway.core.services.threads.finish_deletions()
-            assert await count(connection, "half-a-copy") == 0
+    async with (
+        new_thread(rig.gateway, talk(1)) as thread,
+        await psycopg.AsyncConnection.connect(rig.url, autocommit=True) as connection,
+    ):
+        await connection.execute(
+            """INSERT INTO threads (thread_id, owner, deleted_at, reserved_by, reserved_until)
+               SELECT 'half-a-copy', owner, now(), gen_random_uuid(), now() + interval '1 hour'
+               FROM threads WHERE thread_id = %s""",
+            (thread.id,),
+        )
+        await rig.gateway.core.services.threads.finish_deletions()
+        assert await count(connection, "half-a-copy") == 1
+        await connection.execute("UPDATE threads SET reserved_until = now() WHERE thread_id = 'half-a-copy'")
+        await rig.gateway.core.services.threads.finish_deletions()
+        assert await count(connection, "half-a-copy") == 0
 
 
 async def count(connection: psycopg.AsyncConnection[Any], thread_id: str) -> int:
