@@ -79,6 +79,8 @@ def build_app(settings: ServerSettings, lifespan: Lifespan | None) -> FastAPI:
         version=__version__,
         lifespan=lifespan,
         summary="LangGraph threads that never run out of context",
+        # Its own spans would hold the query of a request, what people search for among it; ours do not.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
         # FastAPI's own pages load their scripts from elsewhere.
         openapi_url=None,
     )
