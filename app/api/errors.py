@@ -32,6 +32,7 @@ from app.errors import (
     Unauthorized,
 )
 from app.services.problems import validation_detail
+from app.telemetry import redact
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +73,9 @@ def error_response(error: Exception) -> Json:
         case Unauthorized():
             return _answer(401, error.code, error.detail, {"WWW-Authenticate": CHALLENGE})
         case ThreadkeepError():
-            return _answer(status_of(error), error.code, error.detail)
+            status = status_of(error)
+            # What goes wrong behind the gateway is told in words of others, who may repeat what they were sent.
+            return _answer(status, error.code, redact(error.detail) if status >= 500 else error.detail)
         case RequestValidationError():
             return _answer(422, InvalidInput.code, validation_detail(error.errors()))
         case HTTPException():

@@ -65,6 +65,7 @@ class Runs:
             self._stores.rollbacks,
             self._limits,
             self._stores.token_usage,
+            self._stores.redactor,
         )
         feed = self._agents.memory.feed
         execute = feed.after(executor.execute) if self._agents.memory.enabled else executor.execute

@@ -21,6 +21,7 @@ from procrastinate.worker import Worker
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from app.persistence.queue import WorkerSettings
+from app.telemetry import redact
 
 QUEUE = "memory"
 TASK = "threadkeep.read_for_memory"
@@ -164,7 +165,7 @@ class MemoryQueue:
                     arguments.get("thread_id"),
                     tries,
                     type(error).__name__,
-                    str(error)[:MAX_ERROR_CHARACTERS],
+                    redact(str(error))[:MAX_ERROR_CHARACTERS],
                 )
                 raise
 

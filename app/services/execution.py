@@ -24,6 +24,7 @@ from app.persistence.threads import ThreadStore
 from app.persistence.token_usage import TokenUsageStore
 from app.ports import Graphs
 from app.serialization import dumps
+from app.redaction import Redactor
 from app.services.accounts import NOBODY
 from app.services.budget import CURRENT, TokenBudget, budget_of
 from app.services.event_writer import EventWriter
@@ -70,6 +71,7 @@ class RunExecutor:
         rollbacks: RollbackStore,
         limits: Limits,
         usage: TokenUsageStore,
+        redactor: Redactor,
     ) -> None:
         self._runs = runs
         self._events = events
@@ -79,6 +81,7 @@ class RunExecutor:
         self._rollbacks = rollbacks
         self._limits = limits
         self._usage = usage
+        self._redactor = redactor
 
     async def execute(self, run_id: str) -> None:
         """Execute a run to its end. Raises HandBack when this worker is told to stop before, and when the run has to
@@ -137,12 +140,12 @@ class RunExecutor:
                 log.warning("run %s was taken over by another worker", run.run_id)
                 return None
             case RunTimeout() as error:
-                return Ending("timeout", describe(error))
+                return Ending("timeout", describe(error, self._redactor))
             case error:
                 log.warning("run %s failed", run.run_id, exc_info=error)
                 if is_outage(error) and run.lost + 1 < self._settings.max_attempts:
                     await self._hand_back(run, counts=True)
-                return Ending("error", describe(error))
+                return Ending("error", describe(error, self._redactor))
 
     async def _stopped(self, run: Run) -> Ending | None:
         """A person cancelled the run, or this worker is draining: then the run goes back to the queue."""
@@ -242,9 +245,11 @@ async def _refuse_answer_to_nothing(graph: CompiledStateGraph[Any, Any, Any, Any
         raise Conflict("Nothing waits for an answer: the thread has no state", code="nothing_to_resume")
 
 
-def describe(error: BaseException) -> dict[str, Any]:
+def describe(error: BaseException, redactor: Redactor) -> dict[str, Any]:
     """An error as clients see it: class, a sentence without secrets, and the code of errors raised on purpose."""
-    described = {"error": type(error).__name__, "message": _shortened(redact(str(error)))}
+    # With the known kinds even where placeholders are switched off: an error goes further than its thread.
+    said = redact(redactor.text(str(error)))
+    described = {"error": type(error).__name__, "message": _shortened(said)}
     return {**described, "code": error.code} if isinstance(error, ThreadkeepError) else described
 
 
