@@ -38,6 +38,9 @@ STREAM_MODES = (
 )
 # What the contract calls a mode and what LangGraph calls it, where they differ.
 _GRAPH_MODES = {"messages-tuple": "messages"}
+_EVENTS = "events"
+# LangChain's mark of what is no business of whoever watches.
+_HIDDEN_TAG = "langsmith:hidden"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +65,8 @@ async def graph_events(
     """Run ``graph`` and yield (event name, data). Names of events from a subgraph carry ``|`` and its namespace."""
     shown = _Shown(call)
     recorder = ThreadRecorder() if call.recorded else None
-    modes: Any = list(dict.fromkeys([*shown.modes, *(RECORDED_MODES if recorder else ())]))
-    stream: Any = graph.astream(
-        call.input,
-        call.config,
-        context=call.context,
-        stream_mode=modes,
-        subgraphs=True,
-        interrupt_before=call.interrupt_before,
-        interrupt_after=call.interrupt_after,
-        durability=call.durability,
-    )
-    async with aclosing(stream):
+    modes = list(dict.fromkeys([*shown.modes, *(RECORDED_MODES if recorder else ())]))
+    async with aclosing(_parts(graph, call, modes)) as stream:
         async for part in stream:
             if part[1] == "messages" and _is_no_news(part[2][0]):
                 continue
@@ -87,6 +80,35 @@ async def graph_events(
     for left in recorder.rest() if recorder else ():
         for event in _both(shown, recorder, left):
             yield event
+
+
+async def _parts(
+    graph: CompiledStateGraph[Any, Any, Any, Any], call: GraphCall, modes: Sequence[str]
+) -> AsyncGenerator[Part]:
+    """What LangGraph streams in these modes. ``events`` are LangChain's (``astream_events``, v2), which hold the
+    others: what is streamed is an event of the outermost runnable."""
+    own: Any = [mode for mode in modes if mode != _EVENTS]
+    options: dict[str, Any] = {
+        "context": call.context,
+        "stream_mode": own or ["values"],
+        "subgraphs": True,
+        "interrupt_before": call.interrupt_before,
+        "interrupt_after": call.interrupt_after,
+        "durability": call.durability,
+    }
+    if _EVENTS not in modes:
+        async with aclosing(graph.astream(call.input, call.config, **options)) as stream:  # type: ignore[type-var]
+            async for part in stream:
+                yield part
+        return
+    events: Any = graph.astream_events(call.input, call.config, version="v2", **options)
+    async with aclosing(events):
+        async for event in events:
+            if event["event"] == "on_chain_stream" and not event["parent_ids"]:
+                if own:
+                    yield event["data"]["chunk"]
+            elif _HIDDEN_TAG not in event.get("tags", ()):
+                yield (), _EVENTS, event
 
 
 def _both(shown: _Shown, recorder: ThreadRecorder | None, part: Part) -> Iterator[NamedEvent]:

@@ -121,6 +121,8 @@ class ThreadStreams:
             if event is None:
                 yield None
                 continue
+            if event.hidden:
+                continue
             at = Cursor(run.position, event.seq)
             under_way = event.event != TERMINAL_EVENT
             if not under_way:

@@ -153,7 +153,7 @@ def _by_model(lines: Sequence[UsageLine]) -> dict[str, dict[str, int]]:
 
 def _by_caller(lines: Sequence[UsageLine]) -> dict[str, int]:
     """Each caller's tokens; ``middleware`` is all that is neither agent nor subagent."""
-    tokens = {caller: sum(line.total_tokens for line in lines if line.caller == caller) for caller in CALLERS}
+    tokens: dict[str, int] = {caller: sum(line.total_tokens for line in lines if line.caller == caller) for caller in CALLERS}
     return {**tokens, "middleware": sum(tokens[caller] for caller in CALLERS if caller not in _AGENTS)}
 
 
