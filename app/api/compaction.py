@@ -14,6 +14,7 @@ from app.config import ContextSizeSettings
 from app.services.compaction import record_to_json
 from app.services.ids import check_uuid
 from app.services.manual import CompactRequest
+from app.services.markdown import to_html
 
 router = APIRouter(prefix="/threads/{thread_id}", tags=["compaction"])
 
@@ -86,11 +87,22 @@ async def list_compactions(
 
 
 @router.get("/compactions/{compaction_id}")
-async def get_compaction(thread_id: ThreadId, compaction_id: str, owner: Owner, injected: Injected) -> Json:
-    """One record with its summary and the messages that the summary replaced."""
+async def get_compaction(
+    thread_id: ThreadId,
+    compaction_id: str,
+    owner: Owner,
+    injected: Injected,
+    render: Literal["html"] | None = None,
+) -> Json:
+    """One record with its summary and the messages that the summary replaced. ``render=html`` adds ``summary_html``."""
     checked = check_uuid(compaction_id, where="path.compaction_id")
     record, removed = await injected.compactions.record(owner, thread_id, checked)
-    shown = {**record_to_json(record, whole=True), "removed_messages": [orjson.loads(text) for text in removed]}
+    shown = {
+        **record_to_json(record, whole=True),
+        "removed_messages": [orjson.loads(text) for text in removed],
+    }
     if record.status == "draft":
         shown.update(await injected.drafts.details(thread_id, checked))
+    if render:
+        shown["summary_html"] = to_html(record.summary_text) if record.summary_text else None
     return Json(shown)

@@ -9,7 +9,6 @@ from html import escape
 from typing import Any
 
 import nh3
-from langchain_core.messages import BaseMessage
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
@@ -61,10 +60,13 @@ def to_html(text: str) -> str:
     )
 
 
-def message_html(message: BaseMessage) -> str | None:
-    """What a message says, rendered; None when it says nothing in words."""
-    text = message.text
-    return to_html(str(text)) if text else None
+def message_html(message: Mapping[str, Any]) -> str | None:
+    """What a message, in the form of the API, says: rendered; None when it says nothing in words."""
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else [content]
+    texts = [block.get("text") if isinstance(block, dict) else block for block in blocks]
+    said = "\n\n".join(text for text in texts if isinstance(text, str) and text)
+    return to_html(said) if said else None
 
 
 def _filter(tag: str, attribute: str, value: str) -> str | None:
