@@ -63,14 +63,23 @@ def fired(resolved: ResolvedPolicy, breakdown: TokenBreakdown, message_count: in
     return next((clause for clause in resolved.clauses if _fires(clause, breakdown, message_count)), None)
 
 
-def held(context: Context, breakdown: TokenBreakdown) -> bool:
-    """An undo keeps the automatic path from compacting: done again at the next call, it would have been none.
-
-    It does no longer once the request has grown to ``hold_tokens`` or, reply included, nearly fills the window."""
+def held_below(context: Context, breakdown: TokenBreakdown) -> int | None:
+    """After an undo: the size of the request, in tokens as ``breakdown`` has them, from which on it may be compacted
+    automatically again. Done again at the next call, the undo would have been none; but a request that, reply included,
+    nearly fills the window cannot wait."""
     if context.hold_tokens is None:
-        return False
-    nearly_full = context.window and breakdown.total + breakdown.reserved >= NEARLY_FULL * context.window
-    return breakdown.total < context.hold_tokens and not nearly_full
+        return None
+    # The growth was foreseen in estimates, because what a provider reported before the undo is void (rule B3).
+    grown = round(context.hold_tokens * breakdown.scale)
+    if context.window is None:
+        return grown
+    return min(grown, int(NEARLY_FULL * context.window) - breakdown.reserved)
+
+
+def held(context: Context, breakdown: TokenBreakdown) -> bool:
+    """An undo keeps the automatic path from compacting this request."""
+    limit = held_below(context, breakdown)
+    return limit is not None and breakdown.total < limit
 
 
 def message_count(context: Context) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.agent.context import context_of
 from app.agent.summary_message import marker_in
-from app.compaction.trigger import message_count, next_trigger_tokens, resolve
+from app.compaction.trigger import held_below, message_count, next_trigger_tokens, resolve
 from app.compaction.types import Context, TokenBreakdown
 from app.errors import NotFound
 from app.persistence.breakers import BreakerStore
@@ -61,6 +61,8 @@ class ContextService:
         tokens = self._compactor.counter(model_name).breakdown(context)
         resolved = resolve(self._compactor.policy, context.window, context.reserved_output)
         next_trigger = next_trigger_tokens(resolved)
+        if next_trigger is not None:
+            next_trigger = max(next_trigger, held_below(context, tokens) or 0)
         return {
             "tokens": asdict(tokens),
             "message_count": message_count(context),

@@ -7,7 +7,7 @@ summary and the marker stay as they are.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -157,10 +157,7 @@ class UndoService:
             marker = conversation_of(head.values).marker
             marker_id = marker["compaction_id"] if marker else None
             chain = chain_of(await self._archive.links(target.thread_id), marker_id)
-            agent, name = self._graphs.spec(target.graph_name), target.model_name
-            context = context_of(
-                head.values, agent, self._compactor.window(name), self._compactor.reserved(name)
-            )
+            context = self._context(target, head.values)
             yield _Scene(held, target, head, context, marker_id, chain, started)
 
     async def _commit(self, scene: _Scene, change: Change) -> dict[str, Any]:
@@ -216,9 +213,14 @@ class UndoService:
     def _then(self, scene: _Scene, messages: Sequence[BaseMessage], summary: str | None) -> Context:
         # What a provider reported before is void (rule B3).
         last = messages[-1].id if messages else None
-        return replace(
-            scene.context, messages=messages, summary=summary, usage_valid_after=last, hold_tokens=None
-        )
+        marker = {"after_message_id": last}
+        state = {**scene.head.values, "messages": messages, "summary_text": summary, "compaction": marker}
+        return self._context(scene.target, state)
+
+    def _context(self, target: Target, state: Mapping[str, Any]) -> Context:
+        agent, name = self._graphs.spec(target.graph_name), target.model_name
+        window, reserved = self._compactor.window(name), self._compactor.reserved(name)
+        return context_of(state, agent, window, reserved)
 
     def _tokens(self, scene: _Scene, context: Context) -> int:
         return self._compactor.counter(scene.target.model_name).breakdown(context).total
