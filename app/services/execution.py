@@ -23,8 +23,8 @@ from app.persistence.runs import Run, RunLost, RunStatus, RunStore
 from app.persistence.threads import ThreadStore
 from app.persistence.token_usage import TokenUsageStore
 from app.ports import Graphs
-from app.serialization import dumps
 from app.redaction import Redactor
+from app.serialization import dumps
 from app.services.accounts import NOBODY
 from app.services.budget import CURRENT, TokenBudget, budget_of
 from app.services.event_writer import EventWriter
