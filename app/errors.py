@@ -75,7 +75,7 @@ class RateLimited(ThreadkeepError):
 
     code = "rate_limited"
 
-    def __init__(self, detail: str, *, retry_after_s: int, code: str | None = None) -> None:
+    def __init__(self, detail: str, *, retry_after_s: int = 5, code: str | None = None) -> None:
         super().__init__(detail, code=code)
         self.retry_after_s = retry_after_s
 
