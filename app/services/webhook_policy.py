@@ -12,6 +12,7 @@ import httpx
 from app.errors import InvalidInput
 
 MAX_URL = 2_000
+MAX_PORT = 65_535
 _SETTING = "webhooks.allowed_hosts"
 _LOCALHOST = "localhost"
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
@@ -54,7 +55,7 @@ class WebhookPolicy:
         )
         addresses = list(dict.fromkeys(str(item[4][0]).partition("%")[0] for item in found))
         for text in addresses:
-            if not self._may_connect(host, ipaddress.ip_address(text)):
+            if not self.may_connect(host, ipaddress.ip_address(text)):
                 raise WebhookRefused(
                     f"{host} leads to {text}, which is not a public address and not in {_SETTING}"
                 )
@@ -67,7 +68,8 @@ class WebhookPolicy:
             host == name or (name.startswith("*.") and host.endswith(name[1:])) for name in self._names
         )
 
-    def _may_connect(self, host: str, address: Address) -> bool:
+    def may_connect(self, host: str, address: Address) -> bool:
+        """Whether ``host``, which leads to ``address``, may be connected to there."""
         real = _unwrapped(address)
         if self._in_networks(real) or self._in_networks(address):
             return True
@@ -89,7 +91,12 @@ def _parsed(url: str, where: str) -> httpx.URL:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, ValueError):
         parsed = httpx.URL("")
-    if len(url) > MAX_URL or parsed.scheme not in ("http", "https") or not parsed.raw_host:
+    if (
+        len(url) > MAX_URL
+        or parsed.scheme not in ("http", "https")
+        or not parsed.raw_host
+        or (parsed.port or 0) > MAX_PORT
+    ):
         raise InvalidInput(f"{where}: must be an https URL of at most {MAX_URL} characters")
     if parsed.userinfo:
         raise InvalidInput(f"{where}: must not hold a user or password")

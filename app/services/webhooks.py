@@ -114,7 +114,7 @@ class WebhookSender:
         except WebhookRefused as error:
             await self._give_up(delivery, None, str(error))
             return
-        except (httpx.HTTPError, OSError, TimeoutError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with this one, it counts as an attempt
             await self._try_later(delivery, None, _why(error))
             return
         if 200 <= status < 300:
