@@ -35,12 +35,9 @@ FIELDS = {
 NOBODY = "6f2a3a7e-0000-4000-8000-000000000000"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["delta", "full"])
-async def served(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, database_template: str
-) -> AsyncIterator[Rig]:
-    folder = tmp_path_factory.mktemp("undo")
-    async with rigged(folder, database_template, SMALL, checkpoint_mode=request.param) as rig:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served(tmp_path_factory: pytest.TempPathFactory, database_template: str) -> AsyncIterator[Rig]:
+    async with rigged(tmp_path_factory.mktemp("undo"), database_template, SMALL) as rig:
         yield rig
 
 
@@ -48,6 +45,21 @@ async def served(
 def rig(served: Rig) -> Rig:
     served.reset()
     return served
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def full(tmp_path_factory: pytest.TempPathFactory, database_template: str) -> AsyncIterator[Rig]:
+    folder = tmp_path_factory.mktemp("full")
+    async with rigged(folder, database_template, SMALL, checkpoint_mode="full") as rig:
+        yield rig
+
+
+@pytest.fixture(params=["delta", "full"])
+def either(request: pytest.FixtureRequest, served: Rig, full: Rig) -> Rig:
+    """In both forms of a checkpoint."""
+    rig = served if request.param == "delta" else full
+    rig.reset()
+    return rig
 
 
 async def compacted(thread: Thread) -> str:
@@ -75,8 +87,8 @@ def refused(answer: httpx.Response, code: str, *words: str) -> None:
     assert all(word in body["detail"] for word in words), body
 
 
-async def test_an_undo_brings_back_what_was_there_and_keeps_what_was_said_since(rig: Rig) -> None:
-    async with new_thread(rig.gateway, HISTORY) as thread:
+async def test_an_undo_brings_back_what_was_there_and_keeps_what_was_said_since(either: Rig) -> None:
+    async with new_thread(either.gateway, HISTORY) as thread:
         before = await channels(thread)
         context = await thread.context()
         done = await thread.compacted()
@@ -92,7 +104,7 @@ async def test_an_undo_brings_back_what_was_there_and_keeps_what_was_said_since(
         assert undone["tokens_after"] > context["tokens"]["total"] > undone["total_tokens"]
         assert undone["checkpoint_id"] == (await thread.state())["checkpoint"]["checkpoint_id"]
         assert (await thread.state())["next"] == []
-        assert rig.summary_calls() == rig.summary_calls("main")[:1]
+        assert either.summary_calls() == either.summary_calls("main")[:1]
 
 
 async def test_a_restored_thread_is_as_before_after_ten_more_runs_and_at_another_replica(
@@ -142,12 +154,12 @@ async def test_redo_makes_the_same_compaction_again_and_keeps_what_was_said_sinc
         assert await channels(thread) == after
 
 
-async def test_compactions_are_taken_back_one_by_one_and_made_again_in_their_order(rig: Rig) -> None:
-    async with new_thread(rig.gateway, HISTORY) as thread:
+async def test_compactions_are_taken_back_one_by_one_and_made_again_in_their_order(either: Rig) -> None:
+    async with new_thread(either.gateway, HISTORY) as thread:
         states = [await channels(thread)]
         first = await compacted(thread)
         states.append(await channels(thread))
-        rig.summarizer(Reply(SUMMARY.replace("forty", "fifty")))
+        either.summarizer(Reply(SUMMARY.replace("forty", "fifty")))
         await thread.put(talk(12, start=50))
         grown = await channels(thread)
         second = await compacted(thread)
@@ -251,16 +263,16 @@ async def fork(thread: Thread, state: dict[str, Any]) -> None:
     )
 
 
-async def test_a_run_that_compacted_and_is_taken_back_leaves_the_compaction_before_it(rig: Rig) -> None:
-    async with new_thread(rig.gateway, HISTORY) as thread:
+async def test_a_run_that_compacted_and_is_taken_back_leaves_the_compaction_before_it(either: Rig) -> None:
+    async with new_thread(either.gateway, HISTORY) as thread:
         first = await compacted(thread)
         await thread.put(talk(30, start=50))
         everything = await said(thread)
-        rig.agent(Hang())
+        either.agent(Hang())
         run = await thread.client.runs.create(
             thread.id, "agent", input={"messages": [{"role": "user", "content": "?"}]}
         )
-        while len(await thread.records()) < 2 or not rig.agent_calls():
+        while len(await thread.records()) < 2 or not either.agent_calls():
             await asyncio.sleep(0.02)
         assert (await thread.undo(first)).json()["code"] == "thread_busy"
         assert (await thread.redo(first)).json()["code"] == "thread_busy"

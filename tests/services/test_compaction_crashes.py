@@ -226,6 +226,49 @@ async def test_a_state_that_was_written_counts_though_nobody_noted_it(scene: Sce
         assert (await there.compacted())["reason"] == "nothing_to_remove"
 
 
+async def undo_unanswered(thread: Thread, compaction_id: str) -> None:
+    with suppress(httpx.HTTPError):
+        await thread.undo(compaction_id)
+
+
+@pytest.mark.timeout(120)
+async def test_an_undo_that_is_killed_half_way_has_happened_or_has_not(scene: Scene) -> None:
+    """One is killed before its state is written, the other one after that and before it is noted."""
+    scene.victim_lives = False
+    async with AsyncExitStack() as stack:
+        victim = await stack.enter_async_context(scene.victim())
+        unwritten, written = await threads(stack, victim, HISTORY, HISTORY)
+        made = [(await thread.compacted())["compaction_id"] for thread in (unwritten, written)]
+        noting = await stack.enter_async_context(await connect(scene.url))
+        async with noting.transaction():
+            await noting.execute("SELECT 1 FROM compactions WHERE thread_id = %s FOR UPDATE", (written.id,))
+            second = asyncio.create_task(undo_unanswered(written, made[1]))
+            while await scene.one("n", _STORED, written.id) < 2:
+                await asyncio.sleep(0.02)
+            async with scene.database.transaction():
+                await scene.database.execute("LOCK TABLE checkpoints IN EXCLUSIVE MODE")
+                first = asyncio.create_task(undo_unanswered(unwritten, made[0]))
+                await scene.stuck(2)
+                await scene.kill(victim)
+        await asyncio.gather(first, second)
+        for thread in (unwritten, written):
+            await scene.time_stands_still(thread)
+        witness = await stack.enter_async_context(scene.witness())
+        unwritten, written = await seen(stack, witness, unwritten, written)
+        for thread, compaction_id in zip((unwritten, written), made, strict=True):
+            assert [r["status"] for r in await thread.records()] == ["committing", "committed"]
+            assert (await thread.undo(compaction_id)).json()["code"] == "thread_busy"
+            assert said([e["message"] for e in await thread.conversation()]) == said(HISTORY)
+            await scene.time_passes(thread)
+        assert [r["status"] for r in await unwritten.records()] == ["failed", "committed"]
+        assert [r["status"] for r in await written.records()] == ["committed", "undone"]
+        assert said(await written.messages()) == said(HISTORY)
+        await unwritten.undone(made[0])
+        assert said(await unwritten.messages()) == said(HISTORY)
+        await written.redone(made[1])
+        assert said([e["message"] for e in await written.conversation()]) == said(HISTORY)
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 async def test_many_kills_at_random_moments_lose_and_double_nothing(scene: Scene) -> None:
