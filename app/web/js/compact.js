@@ -1,6 +1,7 @@
 /** Compacting by hand: look at what would go, let a summary be written, change it, apply it. */
 
 import { api } from "./api.js";
+import { textOf } from "./content.js";
 import { openDialog } from "./dialog.js";
 import { h, button } from "./dom.js";
 import { number, t } from "./i18n.js";
@@ -9,11 +10,11 @@ import { explain } from "./problems.js";
 const LISTED = 200;
 
 export class CompactDialog {
-  /** `done(answer)` is called when the thread was compacted. `messageOf(id)` is a line about a message on the page. */
-  constructor(threadId, { focus = "", model = null, messageOf, done }) {
+  /** `done(answer)` is called when the thread was compacted. */
+  constructor(threadId, { focus = "", model = null, done }) {
     this._threadId = threadId;
     this._model = model;
-    this._messageOf = messageOf;
+    this._lines = new Map();
     this._done = done;
     this._draft = null;
     this._abort = new AbortController();
@@ -30,10 +31,21 @@ export class CompactDialog {
 
   async _plan() {
     this._work(t("planning"));
-    const plan = await this._try(() => api.post(`threads/${this._threadId}/compact`, this._body({ dry_run: "plan" }), { signal: this._abort.signal }));
+    const { signal } = this._abort;
+    const [plan] = await Promise.all([this._try(() => api.post(`threads/${this._threadId}/compact`, this._body({ dry_run: "plan" }), { signal })), this._loadLines(signal)]);
     if (!plan) return this._place.replaceChildren(this._deeds(button(t("tryAgain"), { class: "primary", onclick: () => this._plan() })));
     this._shownPlan = plan;
     this._showPlan(plan);
+  }
+
+  /** A line about each of the newest messages, so that the plan can name what it is about. */
+  async _loadLines(signal) {
+    try {
+      const { data } = await api.get(`threads/${this._threadId}/messages?limit=200&include_hidden=true`, { signal });
+      for (const { message } of data) this._lines.set(message.id, lineOf(message));
+    } catch {
+      // Then the plan names them by their ids.
+    }
   }
 
   _showPlan(plan) {
@@ -56,7 +68,7 @@ export class CompactDialog {
   }
 
   _listing(title, items) {
-    const rows = items.slice(0, LISTED).map((item) => h("li", {}, h("span", { class: "said" }, this._messageOf(item.message_id) ?? item.message_id), h("span", { class: "why" }, whyText(item.why))));
+    const rows = items.slice(0, LISTED).map((item) => h("li", {}, h("span", { class: "said" }, this._lines.get(item.message_id) ?? item.message_id), h("span", { class: "why" }, whyText(item.why))));
     const rest = items.length - rows.length;
     return h("section", { "aria-label": title }, h("h3", {}, title), h("ol", {}, rows), rest > 0 ? h("p", { class: "faint" }, t("andMore", { count: number(rest) })) : null);
   }
@@ -152,6 +164,12 @@ export class CompactDialog {
     this._abort.abort();
     this._discard();
   }
+}
+
+function lineOf(message) {
+  const text = textOf(message).replace(/\s+/g, " ").slice(0, 140);
+  const calls = (message.tool_calls ?? []).map((call) => `→ ${call.name}`).join(" ");
+  return `${t(`role.${message.type}`)}: ${text || calls}`;
 }
 
 function whyText(why) {

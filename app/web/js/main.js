@@ -319,11 +319,9 @@ class App {
 
   compact(focus) {
     if (!this.threadId) return toast(t("reason.not_enough_messages"));
-    const lines = new Map(this.conversation.transcript.entries().map((entry) => [entry.message.id, `${t(`role.${entry.message.type}`)}: ${textOf(entry.message).replace(/\s+/g, " ").slice(0, 140) || (entry.message.tool_calls ?? []).map((call) => `→ ${call.name}`).join(" ")}`]));
     new CompactDialog(this.threadId, {
       focus,
       model: this.composer.model,
-      messageOf: (id) => lines.get(id),
       done: (answer) => {
         toast(t("compacted", { count: answer.removed_message_count, before: short(answer.total_tokens), after: short(answer.tokens_after) }), { deed: { label: t("undo"), run: () => this.undo(answer) } });
         this.conversation.reload().then(() => this.conversation.toEnd(), failed);

@@ -22,6 +22,7 @@ export function markerNode(marker, deeds, keeper) {
       place.replaceChildren(h("p", { class: "failure" }, deeds.explain(error)));
     }
     place.removeAttribute("aria-busy");
+    node.scrollIntoView({ block: "nearest" });
   };
   node.addEventListener("toggle", fill);
   if (node.open) fill();
@@ -36,7 +37,7 @@ function figures(marker) {
 
 function details(record, deeds) {
   return [
-    h("dl", { class: "record" }, facts(record).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])),
+    h("dl", { class: "record" }, facts(record).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
     h("div", { class: "beside" }, summaryOf(record), replacedBy(record)),
     h("p", { class: "deeds" }, button(t("undo"), { class: "quiet", onclick: () => deeds.undo(record) })),
   ];
