@@ -35,6 +35,15 @@ class ModelDescription(Protocol):
     @property
     def reason(self) -> str | None: ...
 
+    @property
+    def description(self) -> str | None: ...
+
+    @property
+    def model(self) -> str | None: ...
+
+    @property
+    def supports(self) -> Mapping[str, bool]: ...
+
 
 class ChatModels(Protocol):
     """The configured chat models by name."""

@@ -27,6 +27,7 @@ from app.services.limits import Limits
 from app.services.memory import MemoryService
 from app.services.pins import PinService
 from app.services.preview import PreviewService
+from app.services.run_messages import RunMessages
 from app.services.run_results import RunResults
 from app.services.run_streams import RunStreams
 from app.services.runs import RunService
@@ -71,6 +72,7 @@ class Services:
     drafts: DraftService
     undo: UndoService
     timelines: TimelineService
+    run_messages: RunMessages
     searches: SearchService
     memory: MemoryService
     store: StoreService

@@ -17,6 +17,9 @@ async def list_models(injected: Injected) -> Json:
         {
             "name": model.name,
             "display_name": model.display_name,
+            "description": model.description,
+            "model": model.model,
+            **{f"supports_{ability}": able for ability, able in model.supports.items()},
             "context_window": model.context_window,
             "available": model.available,
             "reason": model.reason,
@@ -24,4 +27,4 @@ async def list_models(injected: Injected) -> Json:
         }
         for model in injected.models.describe()
     ]
-    return Json({"models": models})
+    return Json({"models": models, "token_usage": {"enabled": True}})

@@ -128,6 +128,7 @@ class Agents:
             TokenCounter().text,
             self._now,
             self._stores.redactor,
+            self._stores.token_usage,
         )
 
     @cached_property

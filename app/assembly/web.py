@@ -28,6 +28,7 @@ from app.services.manual import ManualCompactions
 from app.services.pins import PinService
 from app.services.preview import PreviewService
 from app.services.reservations import Reservations
+from app.services.run_messages import RunMessages
 from app.services.search import SearchService
 from app.services.state import StateService
 from app.services.stateless import StatelessThreads
@@ -219,6 +220,7 @@ class Web:
             drafts=self.drafts,
             undo=self.undo,
             timelines=self.timelines,
+            run_messages=RunMessages(self.thread_service, self.timelines, self._stores.token_usage),
             searches=SearchService(
                 self._stores.threads, self._agents.graphs, self._agents.recall, self.timelines
             ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from langchain_core.language_models import BaseChatModel
 
@@ -25,7 +25,8 @@ _DEMO = ModelSettings(
 class ModelInfo:
     """A model as people may see it: no key, no address.
 
-    ``context_window`` is tokens, None when nobody declared it; ``reason`` says why it is not ``available``.
+    ``context_window`` is tokens, None when nobody declared it; ``reason`` says why it is not ``available``; ``model``
+    is what the provider calls it; ``supports`` is what the configuration says that it can do.
     """
 
     name: str
@@ -33,6 +34,9 @@ class ModelInfo:
     context_window: int | None
     available: bool
     reason: str | None
+    description: str | None = None
+    model: str | None = None
+    supports: Mapping[str, bool] = field(default_factory=dict)
 
 
 class ChatModelRegistry:
@@ -113,8 +117,17 @@ class ChatModelRegistry:
 
     def _info(self, name: str) -> ModelInfo:
         reason = self._reasons.get(name)
-        shown = self._of(name).display_name or name
-        return ModelInfo(name, shown, self.window(name), available=reason is None, reason=reason)
+        settings = self._of(name)
+        return ModelInfo(
+            name,
+            settings.display_name or name,
+            self.window(name),
+            available=reason is None,
+            reason=reason,
+            description=settings.description,
+            model=settings.provider_model,
+            supports=settings.supports,
+        )
 
     def _of(self, name: str) -> ModelSettings:
         settings = self._settings.get(name)

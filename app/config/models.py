@@ -22,6 +22,8 @@ _DESCRIPTIVE = frozenset(
     | {"when_thinking_enabled", "when_thinking_disabled"}
 )
 
+_ABILITIES = ("thinking", "reasoning_effort", "vision")
+
 
 def _class_path(value: Any) -> str:
     if not TARGET.fullmatch(non_blank(value)):
@@ -60,6 +62,17 @@ class ModelSettings(Section):
             for key, value in given.items()
             if value is not None and key not in _DESCRIPTIVE and not key.startswith("supports_")
         }
+
+    @property
+    def provider_model(self) -> str | None:
+        """What the provider calls the model, if the configuration says so in plain text."""
+        given = (self.model_extra or {}).get("model")
+        return given if isinstance(given, str) and reference_name(given) is None else None
+
+    @property
+    def supports(self) -> dict[str, bool]:
+        """What the configuration says that the model can do: DeerFlow's keys ``supports_…``."""
+        return {name: (self.model_extra or {}).get(f"supports_{name}") is True for name in _ABILITIES}
 
     def missing_variables(self, environ: Mapping[str, str]) -> tuple[str, ...]:
         """Environment variables the model refers to that are not set or empty, each once, in order."""

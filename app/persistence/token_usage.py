@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any, Literal
 
 from psycopg.errors import ForeignKeyViolation
@@ -15,16 +16,26 @@ CALLERS: tuple[Caller, ...] = ("lead_agent", "subagent", "compaction", "title", 
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """One call of a chat model, with the tokens that its provider reported. ``call_id`` is a uuid."""
+    """One call of a chat model, with the tokens that its provider reported (0: none). ``call_id`` is a uuid,
+    ``message_id`` that of the answer."""
 
     call_id: str
     thread_id: str
     run_id: str | None
     caller: Caller
     model_name: str
+    message_id: str | None
     input_tokens: int
     output_tokens: int
     total_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Which run an answer is from, and when it was there."""
+
+    run_id: str
+    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +74,31 @@ class TokenUsageStore:
         """How many runs called each model, and under the empty name how many called any."""
         return {row["model_name"] or "": row["runs"] for row in await self._rows(_RUNS, thread_id)}
 
+    async def answered(self, thread_id: str, message_ids: Sequence[str]) -> Mapping[str, Answered]:
+        """The runs that these messages are answers of, as far as that is known."""
+        async with self._pool.connection() as conn:
+            cursor = await conn.execute(_ANSWERED, (thread_id, list(message_ids)))
+            return {
+                row["message_id"]: Answered(str(row["run_id"]), row["created_at"])
+                for row in await cursor.fetchall()
+            }
+
     async def _rows(self, statement: str, thread_id: str) -> list[Mapping[str, Any]]:
         async with self._pool.connection() as conn:
             return list(await (await conn.execute(statement, {"thread": thread_id})).fetchall())
 
 
 _ADD = """
-INSERT INTO token_usage (call_id, thread_id, run_id, caller, model_name, input_tokens, output_tokens, total_tokens)
-SELECT %(call_id)s::uuid, thread_id, %(run_id)s::uuid, %(caller)s, %(model_name)s, %(input_tokens)s, %(output_tokens)s,
-    %(total_tokens)s
+INSERT INTO token_usage (call_id, thread_id, run_id, caller, model_name, message_id, input_tokens,
+    output_tokens, total_tokens)
+SELECT %(call_id)s::uuid, thread_id, %(run_id)s::uuid, %(caller)s, %(model_name)s, %(message_id)s,
+    %(input_tokens)s, %(output_tokens)s, %(total_tokens)s
 FROM threads WHERE thread_id = %(thread_id)s
 ON CONFLICT DO NOTHING
+"""
+_ANSWERED = """
+SELECT message_id, run_id, created_at FROM token_usage
+WHERE thread_id = %s AND message_id = ANY(%s) AND run_id IS NOT NULL
 """
 # A compaction is charged to the model that wrote its summary, a failed one to the last that tried.
 _CALLS = """

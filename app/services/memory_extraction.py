@@ -22,8 +22,10 @@ from app.persistence.compactions import CompactionStore
 from app.persistence.memory import MemoryStore
 from app.persistence.memory_queue import MemoryJob
 from app.persistence.threads import Thread, ThreadStore
+from app.persistence.token_usage import ModelCall, TokenUsageStore
 from app.ports import ChatModels, Graphs
 from app.redaction import Redactor
+from app.services.ids import new_id
 from app.services.memory_notes import changes, read_notes
 from app.services.memory_prompt import MAX_TOKENS, Portion, portions, prompt, said_by_person
 from app.services.messages import read_messages
@@ -40,6 +42,8 @@ _CALL: RunnableConfig = {
     "callbacks": [],
     "run_name": "memory",
 }
+
+_TOKENS = ("input_tokens", "output_tokens", "total_tokens")
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +62,7 @@ class MemoryExtractor:
         count: Count,
         now: Callable[[], datetime],
         redactor: Redactor,
+        usage: TokenUsageStore,
     ) -> None:
         self._settings = settings
         self._store = store
@@ -68,6 +73,7 @@ class MemoryExtractor:
         self._count = count
         self._now = now
         self._redactor = redactor
+        self._usage = usage
 
     async def extract(self, job: MemoryJob) -> None:
         """Read what was not read yet. Raises whatever the model or the database raises; nothing half done remains."""
@@ -103,6 +109,7 @@ class MemoryExtractor:
         today = self._now().date()
         asked = prompt(portion.shown, known, today, self._settings.max_facts, question)
         reply, usage = await self._ask(model_name, asked)
+        await self._charge(thread.thread_id, model_name, usage)
         notes = read_notes(reply)
         if notes is None:
             log.warning("memory of thread %s: %s answered no notes", thread.thread_id, model_name)
@@ -120,6 +127,10 @@ class MemoryExtractor:
             model_name,
             dict(usage),
         )
+
+    async def _charge(self, thread_id: str, model_name: str, used: Counter[str]) -> None:
+        tokens = {name: used[name] for name in _TOKENS}
+        await self._usage.add([ModelCall(new_id(), thread_id, None, "memory", model_name, None, **tokens)])
 
     async def _ask(self, model_name: str, text: str) -> tuple[str, Counter[str]]:
         model = await asyncio.to_thread(self._models.for_summary, model_name)
@@ -146,5 +157,4 @@ def _restored(archived: Sequence[str]) -> list[BaseMessage]:
 def _tokens(usage: UsageMetadata | None) -> Counter[str]:
     if usage is None:
         return Counter()
-    names = ("input_tokens", "output_tokens", "total_tokens")
-    return Counter({name: usage[name] for name in names})  # type: ignore[literal-required]
+    return Counter({name: usage[name] for name in _TOKENS})  # type: ignore[literal-required]

@@ -67,18 +67,19 @@ class UsageRecorder(UsageMetadataCallbackHandler):
         call_id: UUID = kwargs["run_id"]
         metadata = self._metadata.pop(call_id, {})
         message = _reply(response)
-        if message is None or not message.usage_metadata or self._loop is None:
+        if message is None or self._loop is None:
             return
-        used = message.usage_metadata
+        used: Mapping[str, Any] = message.usage_metadata or {}
         call = ModelCall(
             call_id=str(call_id),
             thread_id=self._thread_id,
             run_id=self._run_id,
             caller=caller_of(metadata),
             model_name=_model_of(metadata, message),
-            input_tokens=used["input_tokens"],
-            output_tokens=used["output_tokens"],
-            total_tokens=used["total_tokens"],
+            message_id=message.id,
+            input_tokens=used.get("input_tokens", 0),
+            output_tokens=used.get("output_tokens", 0),
+            total_tokens=used.get("total_tokens", 0),
         )
         # A graph of the user may call models in threads of its own.
         self._loop.call_soon_threadsafe(self._write, call)
@@ -153,7 +154,9 @@ def _by_model(lines: Sequence[UsageLine]) -> dict[str, dict[str, int]]:
 
 def _by_caller(lines: Sequence[UsageLine]) -> dict[str, int]:
     """Each caller's tokens; ``middleware`` is all that is neither agent nor subagent."""
-    tokens: dict[str, int] = {caller: sum(line.total_tokens for line in lines if line.caller == caller) for caller in CALLERS}
+    tokens: dict[str, int] = {
+        caller: sum(line.total_tokens for line in lines if line.caller == caller) for caller in CALLERS
+    }
     return {**tokens, "middleware": sum(tokens[caller] for caller in CALLERS if caller not in _AGENTS)}
 
 

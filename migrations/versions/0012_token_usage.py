@@ -14,11 +14,13 @@ CREATE TABLE token_usage (
     run_id uuid,
     caller text NOT NULL CHECK (caller IN ('lead_agent', 'subagent', 'title', 'memory')),
     model_name text NOT NULL,
+    message_id text,
     input_tokens bigint NOT NULL,
     output_tokens bigint NOT NULL,
     total_tokens bigint NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now()
 );
+COMMENT ON COLUMN token_usage.message_id IS 'the answer, which tells whose run it is from';
 CREATE INDEX token_usage_of_thread ON token_usage (thread_id);
 """
 

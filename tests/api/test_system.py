@@ -101,7 +101,10 @@ async def test_models_are_listed_without_keys(http: httpx.AsyncClient) -> None:
     assert model["name"] == "demo"
     assert model["default"] is True
     assert model["available"] is True
-    assert model.keys() == {"name", "display_name", "context_window", "available", "reason", "default"}
+    assert model.keys() == {
+        *("name", "display_name", "description", "model", "context_window", "available", "reason", "default"),
+        *("supports_thinking", "supports_reasoning_effort", "supports_vision"),
+    }
 
 
 async def test_there_is_an_assistant_for_each_graph(client: LangGraphClient) -> None:
