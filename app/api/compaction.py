@@ -55,12 +55,15 @@ async def compact(
         case None:
             work = injected.compactions.compact
         case "plan":
-            work = injected.previews.plan
+            # It asks no model.
+            return Json(await injected.previews.plan(owner, thread_id, given.request()))
         case "summary":
             work = injected.drafts.make
         case _:
             assert_never(given.dry_run)
-    return Json(await work(owner, thread_id, given.request()))
+    await injected.limits.compaction(owner, thread_id)
+    counted = injected.limits.counted(owner, work(owner, thread_id, given.request()))
+    return Json(await injected.background.finish(counted))
 
 
 @router.get("/context")

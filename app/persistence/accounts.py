@@ -105,6 +105,12 @@ class AccountStore:
             row = await cursor.fetchone()
         return int(row["tokens"]) if row else 0
 
+    async def used_by_run(self, run_id: str) -> int:
+        """What the model calls and compactions of a run used, as their providers reported it."""
+        async with self._pool.connection() as conn:
+            row = await (await conn.execute(_USED_BY_RUN, {"run": run_id})).fetchone()
+        return int(row["tokens"]) if row else 0
+
     async def active_runs(self, conn: AsyncConnection[Any], owner: str, except_thread: str | None) -> int:
         """Runs of the owner that wait or are at work. Until the transaction of ``conn`` ends, nobody else counts them:
         of two runs that are admitted at once, one sees the other."""
@@ -131,6 +137,13 @@ SELECT owner, coalesce(k.keys, 0) AS keys, coalesce(t.threads, 0) AS threads
 FROM (SELECT owner, count(*) AS keys FROM api_keys WHERE revoked_at IS NULL GROUP BY owner) k
 FULL JOIN (SELECT owner, count(*) AS threads FROM threads WHERE deleted_at IS NULL GROUP BY owner) t USING (owner)
 ORDER BY owner
+"""
+_USED_BY_RUN = """
+SELECT coalesce(sum(tokens), 0) AS tokens FROM (
+    SELECT total_tokens AS tokens FROM token_usage WHERE run_id = %(run)s
+    UNION ALL
+    SELECT (usage->>'total_tokens')::bigint FROM compactions WHERE run_id = %(run)s
+) AS calls
 """
 _ACTIVE_RUNS = """
 SELECT count(*) AS total FROM runs r JOIN threads t USING (thread_id)

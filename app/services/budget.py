@@ -31,16 +31,18 @@ class TokenBudget(UsageMetadataCallbackHandler):
     raise_error = True
     run_inline = True
 
-    def __init__(self, limit: int | None = None, spent: int = 0) -> None:
+    def __init__(self, limit: int | None = None, before: int = 0) -> None:
+        """``before``: what the workers used that had the run before this one."""
         super().__init__()
         self._limit = limit
-        self._spent = spent
+        self._before = before
+        self._spent = before
         self._asked: dict[UUID, list[list[BaseMessage]]] = {}
 
     @property
     def spent(self) -> int:
-        """Tokens of prompts and replies together."""
-        return self._spent
+        """Tokens of prompts and replies together, here."""
+        return self._spent - self._before
 
     @property
     def exhausted(self) -> bool:

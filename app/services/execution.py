@@ -110,7 +110,7 @@ class RunExecutor:
 
     async def _execute(self, run: Run) -> None:
         limit = budget_of(run.kwargs["config"], run.kwargs["context"], self._limits.run_tokens)
-        usage = TokenBudget(limit)
+        usage = TokenBudget(limit, await undisturbed(self._used_before(run, limit)))
         work = asyncio.create_task(self._stream(run, usage), name=f"run {run.run_id}")
         try:
             if await unless_cancelled(work):
@@ -121,6 +121,11 @@ class RunExecutor:
             # Before its end is known, so that whoever sees it and goes on at once is held to what was used.
             await undisturbed(self._charge(run, usage))
         await undisturbed(self._end(run, ending, usage))
+
+    async def _used_before(self, run: Run, limit: int | None) -> int:
+        if run.attempt == 1 or limit is None:
+            return 0
+        return await through_outage(lambda: self._limits.used_by(run.run_id))
 
     async def _charge(self, run: Run, usage: TokenBudget) -> None:
         owner = run.kwargs.get(OWNER_KEY, NOBODY)

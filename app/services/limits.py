@@ -96,6 +96,10 @@ class Limits:
                 retry_after_s=RUNS_RETRY_S,
             )
 
+    async def used_by(self, run_id: str) -> int:
+        """Tokens that the run has used so far."""
+        return await self._store.used_by_run(run_id)
+
     async def counted(self, owner: str, work: Awaitable[T]) -> T:
         """Do ``work``, which is no part of a run, and note the tokens that its compactions used."""
         budget = TokenBudget()
