@@ -339,6 +339,23 @@ async def test_drafts_go_with_their_thread(rig: Rig) -> None:
             assert row["n"] == 0
 
 
+async def test_an_applied_draft_can_be_undone_and_redone(rig: Rig) -> None:
+    async with new_thread(rig.gateway, HISTORY) as thread:
+        draft = (await drafted(thread))["compaction_id"]
+        await thread.put(talk(1, start=12))
+        await applied(thread, draft, summary_text=OWN)
+        path = f"/threads/{thread.id}/compactions/{draft}"
+        assert (await thread.http.post(f"{path}/undo")).status_code == 200
+        assert await thread.ids() == [*IDS, "q12", "a12"]
+        refused(await apply(thread, draft), 409, "draft_applied", "undone")
+        assert (await thread.http.put(f"/threads/{thread.id}/messages/q0/pin")).status_code == 200
+        refused(await thread.http.post(f"{path}/redo"), 409, "message_pinned", "q0")
+        assert (await thread.http.delete(f"/threads/{thread.id}/messages/q0/pin")).status_code == 204
+        assert (await thread.http.post(f"{path}/redo")).status_code == 200
+        assert await thread.ids() == [*IDS[-4:], "q12", "a12"]
+        assert (await thread.values())["summary_text"] == OWN
+
+
 async def test_the_next_compaction_folds_an_applied_draft_in(rig: Rig) -> None:
     async with new_thread(rig.gateway, HISTORY) as thread:
         await applied(thread, (await drafted(thread))["compaction_id"], summary_text=OWN)

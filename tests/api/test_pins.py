@@ -241,3 +241,22 @@ async def test_what_is_pinned_while_a_summary_is_written_is_not_removed(rig: Rig
         rig.reset()
         assert (await thread.compacted())["compacted"]
         assert (await thread.ids())[0] == "q0"
+
+
+async def test_pins_that_are_set_at_once_stay_within_the_budget_together(rig: Rig) -> None:
+    async with new_thread(rig.gateway, HISTORY) as thread:
+        one = (await pinned(thread, "q0"))["pinned_tokens"]
+        answers = await asyncio.gather(*(pin(thread, f"q{number}") for number in range(1, 9)))
+        report = await pins(thread)
+        assert report["pinned_tokens"] <= BUDGET < report["pinned_tokens"] + one
+        assert len(report["data"]) - 1 == [answer.status_code for answer in answers].count(200)
+        assert {answer.status_code for answer in answers} == {200, 409}
+
+
+async def test_a_pin_and_a_compaction_at_once_agree(rig: Rig) -> None:
+    async with new_thread(rig.gateway, HISTORY) as thread:
+        answer, compaction = await asyncio.gather(pin(thread, "q1"), thread.compact())
+        is_live = "q1" in await thread.ids()
+        assert (answer.status_code == 200) == is_live
+        assert compaction.status_code == 200 or compaction.json()["code"] == "message_pinned"
+        assert [p["message_id"] for p in (await pins(thread))["data"]] == (["q1"] if is_live else [])
