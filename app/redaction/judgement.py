@@ -87,7 +87,7 @@ def _is_setting(match: re.Match[str]) -> bool:
         if match.start() - start > 64:
             break
     in_query = start > 0 and match.string[start - 1] in "?&"
-    return in_query or (match["sign"] == "=" and match["word"].isupper())
+    return in_query or (match["sign"].strip() == "=" and match["word"].isupper())
 
 
 def _has_both(value: str) -> bool:

@@ -60,12 +60,15 @@ _KEYS = (
     "secret|token|api_key|api-key|apikey|access_key|access-key|accesskey|account_key|accountkey|private_key"
     "|privatekey|signing_key|encryption_key|auth_key|credential|credentials|密钥|密鑰|秘钥|令牌"
 )
+# What may stand bare: ASCII, so that a sentence in a script without spaces is none, and nothing that ends an argument.
+_BARE = r"[!#$%*+./0-9:=?@A-Z^_a-z~-]"
 _ASSIGNED = re.compile(
     # Tokens of a page are no secrets.
     r"(?<!\[)(?<!(?i:page))(?<!(?i:page)[_-])(?<!(?i:next)[_-])(?<!(?i:sync)[_-])"
     rf"(?P<word>(?i:{_PASSWORDS})|(?i:{_KEYS})(?:[_-]?(?i:access))?(?:[_-]?(?i:key))?)"
-    r"(?:\\{0,3}[\"'\]]){0,2}\s{0,3}(?P<sign>:=|=>|[:=：＝])\s{0,3}"
-    r"(?:\\{0,3}[\"'`](?P<quoted>[^\"'`\\\s]{6,512}+)|(?P<bare>[^\s\"'`\\,;，；。<>(){}\[\]&|]{8,512}))"
+    r"(?:\\{0,3}[\"'\]]){0,2}"
+    r"(?P<sign>\s{0,3}(?::=|=>|[:=：＝是为])|\s{1,3}(?:is|ist|lautet|est|es)(?:\s{0,3}:|(?=\s)))\s{0,3}"
+    rf"(?:\\{{0,3}}[\"'`](?P<quoted>[^\"'`\\\s]{{6,512}}+)|(?P<bare>{_BARE}{{8,512}}))"
     r"(?<![.:])"
 )
 _FLAG = re.compile(

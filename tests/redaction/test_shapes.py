@@ -18,9 +18,7 @@ from app.redaction import PLACEHOLDER, SHAPES, Redactor, Shape
 REDACTOR = Redactor(key=b"of this test")
 PEM = "-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----"
 BODY = "\n".join(base64.b64encode(hashlib.sha512(bytes([line])).digest()).decode()[:64] for line in range(12))
-JWT = (
-    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
-)
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
 
 # Made up, in the shapes that providers publish; put together here so that no scanner takes this file for a leak.
 KEYS = {
@@ -54,7 +52,10 @@ IN_CONTEXT = [
     ("https://host/x?api-key={}&page=2", "abc123def"),
     ("psql --password {} -h db", "Abc12345x"),
     ("密码：{}", "Abc12345"),
+    ("密码是{}，别告诉别人", "Abc12345"),
     ("Das Passwort: {}", "Sommer2024x"),
+    ("the password is {} for now", "Sommer2024x"),
+    ("the token is: '{}'", "abc123def"),
     ("const clientSecret = `{}`;", "8f14e45fceea167a5a36dedd4bea2543"),
 ]
 
@@ -84,6 +85,8 @@ NO_SECRETS = [
     'api_key = os.environ["OPENAI_API_KEY"]',
     "the task-force-of-2024-and-everybody-in-it",
     "密码是用户自己设置的，不能为空",
+    "密码：8位以上的字母和数字",
+    "the password is incorrect, the token is invalid_grant",
     "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     "-----BEGIN PUBLIC KEY-----\nMFwwDQYJKoZIhvcNAQEBBQADSwAwSAJBAK\n-----END PUBLIC KEY-----",
     "a file begins with -----BEGIN PRIVATE KEY----- and ends where the key does.",
@@ -188,7 +191,7 @@ HOSTILE = [
     "basic AAAA",
     "--password ",
     "secret_access_key",
-    "_token\\\"",
+    '_token\\"',
     "a",
 ]
 
