@@ -17,7 +17,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.errors import error_response
+from app.api.message_sizes import refuse_long_messages
 from app.errors import InvalidInput, PayloadTooLarge, ThreadkeepError
+from app.services.limits import Limits
 from app.services.problems import path_text
 
 MAX_DEPTH = 200
@@ -69,10 +71,11 @@ class BodyChecks:
         self._check_announced(headers)
         body = await self._read(receive)
         if body and _is_json(headers):
+            limits: Limits = scope["app"].state.services.limits
             if len(body) > _CHECK_IN_THREAD_BYTES:
-                await asyncio.to_thread(check_json, body)
+                await asyncio.to_thread(check_json, body, limits.message_bytes)
             else:
-                check_json(body)
+                check_json(body, limits.message_bytes)
         return body
 
     def _check_announced(self, headers: Headers) -> None:
@@ -98,11 +101,11 @@ class BodyChecks:
         return PayloadTooLarge(f"body: larger than {self._max_bytes} bytes")
 
 
-def check_json(body: bytes) -> None:
+def check_json(body: bytes, message_bytes: int | None = None) -> None:
     """Raises InvalidInput, naming the position or the path, when ``body`` is not JSON that can be kept.
 
     Refused beside what is not JSON: numbers that are none, NUL characters and lone surrogates in any text, and
-    more than ``MAX_DEPTH`` levels.
+    more than ``MAX_DEPTH`` levels. Raises PayloadTooLarge for a message of more than ``message_bytes``.
     """
     try:
         value = orjson.loads(body)
@@ -110,6 +113,8 @@ def check_json(body: bytes) -> None:
         _refuse_lone_surrogates(body)
         raise InvalidInput(f"body: is not valid JSON: {error}") from None
     _check_depth(value)
+    if message_bytes is not None and len(body) > message_bytes:
+        refuse_long_messages(value, message_bytes)
     if rb"\u0000" in body:
         for path, text in _texts(value):
             if "\0" in text:

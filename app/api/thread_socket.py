@@ -68,7 +68,7 @@ class ThreadSocket:
 
     async def _take(self, raw: bytes) -> None:
         try:
-            check_json(raw)
+            check_json(raw, self._injected.limits.message_bytes)
             given = Command.model_validate(orjson.loads(raw))
         except InvalidInput as error:
             await self._send(refusal(None, "invalid_argument", error.detail))

@@ -54,6 +54,10 @@ class Limits:
     def run_tokens(self) -> int | None:
         return self._settings.run_tokens
 
+    @property
+    def message_bytes(self) -> int | None:
+        return self._settings.message_bytes
+
     async def request(self, subject: str) -> Window | None:
         """Count a request of ``subject``. None when requests are not limited."""
         if self._requests is None:
