@@ -7,12 +7,13 @@ import { t } from "./i18n.js";
 const STEP = 100;
 const FIELDS = ["checkpoint", "parent_checkpoint", "metadata"];
 
-/** The checkpoint to start the branch from; null: from before the thread's first one. Rejects with ApiError. */
+/** The id of the checkpoint to start the branch from. Rejects with ApiError. */
 export async function checkpointBefore(threadId, entry) {
   const runId = entry.run_id ?? (await runThatSaid(threadId, entry.key));
   const first = runId && (await firstOfRun(threadId, runId));
   if (!first) throw new ApiError(404, "not_found", t("noBranch"));
-  return first.parent_checkpoint?.checkpoint_id ?? null;
+  // The first run of a thread has none before it: its own first checkpoint holds no message yet.
+  return (first.parent_checkpoint ?? first.checkpoint).checkpoint_id;
 }
 
 /** The run whose input held the message. */

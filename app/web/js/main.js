@@ -151,8 +151,9 @@ class App {
 
   /** Joins the run that is under way, shows the question that waits, the error the last run ended with. */
   async takeStatus(threadId) {
-    const [thread] = await api.post("threads/search", { ids: [threadId], select: ["thread_id", "status", "metadata", "interrupts", "error"], extract: { title: "values.title", todos: "values.todos", delegations: "values.delegations" } });
+    const [thread] = await api.post("threads/search", { ids: [threadId], select: ["thread_id", "status", "updated_at", "metadata", "interrupts", "error"], extract: { title: "values.title", todos: "values.todos", delegations: "values.delegations" } });
     if (threadId !== this.threadId || !thread) return;
+    this.seenChange = thread.updated_at;
     const { todos, delegations } = thread.extracted ?? {};
     this.composer.showTodos(todos ?? []);
     for (const delegation of delegations ?? []) this.conversation.transcript.delegations.set(delegation.id, delegation);
@@ -207,17 +208,18 @@ class App {
   async send(text, edited = null) {
     const input = { messages: [{ type: "human", id: crypto.randomUUID(), content: text }] };
     this.conversation.error = null;
+    this.setBusy(true); // At once, so that nothing is sent twice.
     try {
-      const checkpoint = edited ? await checkpointBefore(this.threadId, edited) : undefined;
+      const checkpoint = edited ? await checkpointBefore(this.threadId, edited) : null;
       if (!this.threadId) await this.begin();
       if (edited) this.conversation.transcript.cutBefore(edited.key);
       this.conversation.interrupts = [];
       this.conversation.transcript.addOwn(input.messages[0]);
       this.conversation.render();
       this.conversation.toEnd();
-      const branch = edited ? (checkpoint ? { checkpoint_id: checkpoint } : { checkpoint_id: null }) : {};
-      await this.run({ input, ...branch });
+      await this.run({ input, ...(checkpoint ? { checkpoint_id: checkpoint } : {}) });
     } catch (error) {
+      this.setBusy(false);
       this.conversation.transcript.live.delete(keyOf(input.messages[0].id));
       this.conversation.render();
       this.composer.restore(text);
@@ -256,7 +258,7 @@ class App {
     const several = this.conversation.interrupts.length > 1;
     const before = this.conversation.interrupts;
     this.conversation.interrupts = [];
-    this.conversation.render();
+    this.setBusy(true);
     try {
       await this.run({ command: { resume: several ? { [interrupt.id]: value } : value } });
     } catch (error) {

@@ -168,11 +168,13 @@ export class Transcript {
     return changed;
   }
 
-  /** The subagent of a namespace was given the prompt of one of the newest calls: that is how they belong together. */
+  /** The subagent of a namespace was given the prompt of one of the newest calls: that is how they belong together. One
+   * that does not repeat its prompt belongs to the first call that has no subagent yet. */
   _bind(namespace, update) {
     const prompt = [update.messages ?? []].flat().find((message) => message.type === "human")?.content;
     const taken = new Set(this._namespaces.values());
-    const call = this._newestCalls.find((one) => one.name === "task" && one.args?.prompt === prompt && !taken.has(one.id));
+    const open = this._newestCalls.filter((one) => one.name === "task" && !taken.has(one.id));
+    const call = open.find((one) => one.args?.prompt === prompt) ?? open[0];
     if (call) this._namespaces.set(namespace, call.id);
   }
 
