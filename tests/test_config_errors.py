@@ -105,6 +105,7 @@ CASES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"summarization": {"summary_timeout_s": -1}}, ("summarization.summary_timeout_s: -1", "above 0")),
     ({"summarization": {"trim_tokens_to_summarize": 0}}, ("trim_tokens_to_summarize: 0", "1 or more")),
     ({"summarization": {"pin_budget_tokens": 1.5}}, ("summarization.pin_budget_tokens: 1.5", "whole number")),
+    ({"summarization": {"draft_ttl_hours": 0}}, ("summarization.draft_ttl_hours: 0", "above 0")),
     (
         {"summarization": {"overflow_fallback": "drop"}},
         ('overflow_fallback: "drop"', "'extractive' or 'none'"),

@@ -133,6 +133,14 @@ def shows_the_context(output: str) -> None:
     assert [clause["tokens"] for clause in context["trigger"]] == [32000]
 
 
+def foresees_a_compaction(output: str) -> None:
+    [pin] = json_lines(output)
+    plan = json.loads(output[output.index("\n{\n") : output.rindex("}") + 1])
+    assert (pin["pinned"], plan["dry_run"], plan["would_compact"]) == (True, "plan", True)
+    assert pin["message_id"] in [verdict["message_id"] for verdict in plan["keep"]]
+    assert plan["tokens_after_estimate"] < plan["tokens_before"]
+
+
 def compacts_once(output: str) -> None:
     first, again = json_lines(output)[:2]
     assert (first["compacted"], again["compacted"]) == (True, False)
@@ -177,6 +185,7 @@ EXPECTED: dict[str, Callable[[str], None]] = {
     "Stream a run": streams_an_answer,
     "Let the agent use its tools": works_with_files,
     "Look at the context": shows_the_context,
+    "See what a compaction would do": foresees_a_compaction,
     "Compact it by hand": compacts_once,
     "Let it happen by itself": compacts_by_itself,
     "Leave a stream and come back": comes_back,
