@@ -8,7 +8,7 @@ from typing import Any
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
-from app.persistence.events import CHANNEL, end_of
+from app.persistence.events import CHANNEL, WEBHOOKS, end_of
 
 _INPUT = "__input__"
 
@@ -88,8 +88,17 @@ WHERE w.thread_id = %(thread)s AND w.checkpoint_ns = '' AND w.checkpoint_id = %(
         SELECT 1 FROM checkpoint_writes i WHERE i.thread_id = w.thread_id AND i.checkpoint_ns = w.checkpoint_ns
           AND i.checkpoint_id = w.checkpoint_id AND i.task_id = w.task_id AND i.channel = '__interrupt__')))
 """
-_REMOVE = """
+# Its webhook, which somebody else may have asked for, is told all the same.
+_REMOVE = f"""
 WITH gone AS (
-    DELETE FROM runs WHERE run_id = %(run)s AND attempt = %(attempt)s AND status = 'running' RETURNING run_id
-) SELECT pg_notify(%(channel)s, subject) FROM gone, unnest(ARRAY[gone.run_id::text, %(end)s]) AS subject
+    DELETE FROM runs WHERE run_id = %(run)s AND attempt = %(attempt)s AND status = 'running' RETURNING *
+), hook AS (
+    INSERT INTO webhook_deliveries (run_id, thread_id, kept_thread, url, run)
+    SELECT run_id, thread_id, CASE WHEN t.temporary THEN NULL ELSE thread_id END, webhook,
+        to_jsonb(gone) || jsonb_build_object('status', 'interrupted', 'finished_at', now())
+    FROM gone JOIN threads t USING (thread_id) WHERE webhook IS NOT NULL
+    RETURNING delivery_id
+)
+SELECT pg_notify(%(channel)s, subject) FROM gone, unnest(ARRAY[gone.run_id::text, %(end)s]) AS subject
+UNION ALL SELECT pg_notify(%(channel)s, '{WEBHOOKS}') FROM hook
 """

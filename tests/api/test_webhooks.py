@@ -149,6 +149,24 @@ async def test_a_cancelled_run_that_never_began_tells_that(hooked: Gateway, rece
     assert (request.body["status"], request.body["values"]) == ("interrupted", None)
 
 
+async def test_a_run_that_was_taken_back_tells_that_it_was_stopped(
+    hooked: Gateway, receiver: Receiver
+) -> None:
+    client = hooked.client()
+    thread_id = (await client.threads.create())["thread_id"]
+    slow: Any = {"messages": [{"role": "user", "content": "/slow 400"}]}
+    run = await client.runs.create(
+        thread_id, "agent", input=slow, webhook=receiver.url, stream_mode="messages-tuple"
+    )
+    async for part in client.runs.join_stream(thread_id, run["run_id"]):
+        if part.event == "messages":
+            break
+    await client.runs.cancel(thread_id, run["run_id"], action="rollback")
+    (request,) = await receiver.got(1)
+    assert (request.body["run_id"], request.body["status"]) == (run["run_id"], "interrupted")
+    assert request.body["run_ended_at"] is not None
+
+
 async def test_nobody_may_be_notified_unless_the_configuration_says_so(
     gateway: Gateway, receiver: Receiver
 ) -> None:
