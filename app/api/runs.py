@@ -23,8 +23,9 @@ router = APIRouter(prefix="/threads/{thread_id}/runs", tags=["runs"])
 
 @router.post("")
 async def create_run(thread_id: ThreadId, body: RunBody, owner: Owner, injected: Injected) -> Json:
-    """Start a run in the background. One without stream modes is shown by the thread's stream (v2) in full."""
-    request = replace(body.request(thread_id), recorded=not body.stream_mode)
+    """Start a run in the background. Unless it says otherwise, the thread's stream (v2) shows all of it."""
+    # The default of one official client is to say nothing, that of the other one to ask for values.
+    request = replace(body.request(thread_id), recorded=body.stream_mode in ([], ["values"]))
     run = await injected.runs.start(thread_id, owner, request)
     return Json(run_to_json(run), headers={"Content-Location": path_of(run)})
 

@@ -12,7 +12,8 @@ from psycopg_pool import AsyncConnectionPool
 @dataclass(frozen=True, slots=True)
 class PlacedRun:
     """A run that was begun, or ended before it was. ``resume`` is what it answers interrupts with, ``ended_s`` for how
-    many seconds it has been over, None while it is not; ``recorded`` whether thread streams show all of it."""
+    many seconds it has been over, None while it is not; ``recorded`` whether thread streams show all of it; ``waiting``
+    whether its thread waits for an answer now, ``followed`` whether another run waits for its turn."""
 
     run_id: str
     position: int
@@ -20,6 +21,8 @@ class PlacedRun:
     resume: Any
     recorded: bool
     ended_s: float | None
+    waiting: bool
+    followed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +75,13 @@ class ThreadEventStore:
 
 # The input of a run may be large: only what is needed is taken out of it.
 _PLACED = """
-SELECT run_id, stream_position AS position, coalesce(kwargs->>'graph_name', '') AS graph_name,
+SELECT run_id, stream_position AS position, t.interrupts <> '{}' AS waiting,
+    EXISTS (SELECT 1 FROM runs p WHERE p.thread_id = r.thread_id AND p.status = 'pending') AS followed,
+    coalesce(kwargs->>'graph_name', '') AS graph_name,
     kwargs->'command'->'resume' AS resume, coalesce((kwargs->>'recorded')::boolean, false) AS recorded,
-    CASE WHEN status IN ('pending', 'running') THEN NULL
+    CASE WHEN r.status IN ('pending', 'running') THEN NULL
          ELSE extract(epoch FROM now() - finished_at)::float8 END AS ended_s
-FROM runs WHERE thread_id = %s AND stream_position IS NOT NULL
+FROM runs r JOIN threads t USING (thread_id) WHERE thread_id = %s AND stream_position IS NOT NULL
 """
 _NEWEST = f"{_PLACED} AND (%s::text IS NULL OR run_id::text = %s) ORDER BY stream_position DESC LIMIT 1"
 _NEXT = f"{_PLACED} AND stream_position >= %s ORDER BY stream_position LIMIT 1"

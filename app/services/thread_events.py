@@ -109,12 +109,15 @@ class ThreadEvents:
         newest = await through_outage(lambda: self._store.newest(thread_id))
         if newest is None:
             return 0
-        return newest.position + (1 if wanted.watches and self._is_old_news(newest) else 0)
+        return newest.position + (1 if self._is_old_news(newest, wanted) else 0)
 
-    def _is_old_news(self, run: PlacedRun) -> bool:
-        """Whoever only watches takes the end of a run for the end of what it waits for, unless it has just ended and
-        nobody was told."""
-        if run.ended_s is None:
+    def _is_old_news(self, run: PlacedRun, wanted: Subscription) -> bool:
+        """Whether its end would be taken for the end of what the client waits for: another run is to come, or the
+        client only watches. Not old: one that asked and waits for the answer, and one that has just ended without
+        anybody being told."""
+        if run.ended_s is None or run.followed:
+            return run.ended_s is not None
+        if run.waiting or not wanted.watches:
             return False
         return run.ended_s > JUST_ENDED_S or not run.recorded or run.run_id in self._told
 

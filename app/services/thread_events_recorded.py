@@ -6,7 +6,7 @@ is what thread streams show of it, under names that the run's own stream passes 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from app.persistence.events import HIDDEN
 
 RECORDED_MODES = ("values", "updates", "messages", "custom", "checkpoints", "tasks", "tools")
 CHECKPOINT, LIFECYCLE = "checkpoint", "lifecycle"
-_AS_THEY_ARE = frozenset({"values", "updates", "custom", "tools"})
+_AS_THEY_ARE = frozenset({"values", "updates", "custom"})
 
 Namespace = tuple[str, ...]
 Part = tuple[Namespace, str, Any]
@@ -66,6 +66,12 @@ class ThreadRecorder:
             case "tasks":
                 for where, change in self._subgraphs.changes(namespace, data):
                     yield event_name(f"{HIDDEN}{LIFECYCLE}", where), change
+                    if call := self._subgraphs.began(where, change):
+                        yield event_name(f"{HIDDEN}tools", where), call
+            case "tools":
+                for where in self._subgraphs.ends_of(data):
+                    yield event_name(f"{HIDDEN}tools", where), data
+                yield event_name(f"{HIDDEN}tools", namespace), data
             case "messages" if not shown:
                 message, metadata = data
                 kept = {"langgraph_node": metadata.get("langgraph_node")}
@@ -92,11 +98,16 @@ def _checkpoint_id(config: Mapping[str, Any] | None) -> str | None:
 @dataclass(slots=True)
 class SubgraphLifecycle:
     """Beginnings and ends of subgraphs, as the tasks tell of them: the first task in a namespace begins it; it ends
-    with the task that its last part names."""
+    with the task that its last part names.
+
+    A tool that has a graph work shows in the graph's namespace as well: that is how clients learn which call a subagent
+    works for.
+    """
 
     _open: dict[Namespace, str] = field(default_factory=dict)
     _seen: set[Namespace] = field(default_factory=set)
-    _calls: dict[str, str] = field(default_factory=dict)
+    _calls: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    _working: dict[str, list[Namespace]] = field(default_factory=dict)
 
     def changes(
         self, namespace: Namespace, task: Mapping[str, Any]
@@ -106,31 +117,45 @@ class SubgraphLifecycle:
         else:
             yield from self._begun(namespace, task)
 
+    def began(self, namespace: Namespace, change: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The start of the tool that a graph begins to work for. None when the change is none, or it works for none."""
+        call = self._calls.get(_task_id(namespace)) if change["event"] == "started" else None
+        if call is None:
+            return None
+        self._working.setdefault(call["id"], []).append(namespace)
+        return {
+            "event": "tool-started",
+            "tool_call_id": call["id"],
+            "tool_name": call.get("name"),
+            "input": call.get("args"),
+        }
+
+    def ends_of(self, tool: Mapping[str, Any]) -> Sequence[Namespace]:
+        """Where else the end of a tool is to be told."""
+        over = tool.get("event") in ("tool-finished", "tool-error")
+        return self._working.pop(tool.get("tool_call_id", ""), ()) if over else ()
+
     def _begun(
         self, namespace: Namespace, task: Mapping[str, Any]
     ) -> Iterator[tuple[Namespace, dict[str, Any]]]:
-        if call_id := _tool_call_id(task.get("input")):
-            self._calls[task["id"]] = call_id
+        if call := _tool_call(task.get("input")):
+            self._calls[task["id"]] = call
         if not namespace or namespace in self._seen:
             return
         self._seen.add(namespace)
-        name, _, task_id = namespace[-1].partition(":")
-        self._open[namespace] = task_id
+        self._open[namespace] = _task_id(namespace)
         metadata = task.get("metadata") or {}
-        change = {
-            "event": "started",
-            "graph_name": metadata.get("lc_agent_name") or metadata.get("subagent_type") or name,
-        }
-        if call_id := self._calls.get(task_id):
-            change["cause"] = {"type": "toolCall", "tool_call_id": call_id}
+        name = metadata.get("lc_agent_name") or metadata.get("subagent_type")
+        change: dict[str, Any] = {"event": "started", "graph_name": name or namespace[-1].partition(":")[0]}
+        if caller := self._calls.get(_task_id(namespace)):
+            change["cause"] = {"type": "toolCall", "tool_call_id": caller["id"]}
         yield namespace, change
 
     def _ended(
         self, namespace: Namespace, task: Mapping[str, Any]
     ) -> Iterator[tuple[Namespace, dict[str, Any]]]:
-        for child in [
-            ns for ns, task_id in self._open.items() if ns[:-1] == namespace and task_id == task["id"]
-        ]:
+        over = [ns for ns, task_id in self._open.items() if ns[:-1] == namespace and task_id == task["id"]]
+        for child in over:
             del self._open[child]
             if task.get("interrupts"):
                 yield child, {"event": "interrupted"}
@@ -140,10 +165,15 @@ class SubgraphLifecycle:
                 yield child, {"event": "completed"}
 
 
-def _tool_call_id(given: Any) -> str | None:
+def _task_id(namespace: Namespace) -> str:
+    return namespace[-1].partition(":")[2]
+
+
+def _tool_call(given: Any) -> Mapping[str, Any] | None:
     """The tool call that a task works on, in either form that LangGraph gives it."""
     match given:
-        case {"tool_call": {"id": str(call_id)}} | [{"id": str(call_id), "name": _}, *_]:
-            return call_id
+        case {"tool_call": {"id": str()} as call} | [{"id": str(), "name": _} as call, *_]:
+            found: Mapping[str, Any] = call
+            return found
         case _:
             return None
