@@ -5,10 +5,10 @@ Accepted without effect: ``index`` and ``query`` (there are no embeddings; a sea
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from starlette.responses import Response
 
 from app.api.deps import Injected, Owner
@@ -17,7 +17,15 @@ from app.api.schemas import Body, JsonObject, Offset, PageSize, Parameters
 
 router = APIRouter(prefix="/store", tags=["store"])
 
+
+def _paths(value: Any) -> Any:
+    if value in (None, False) or (isinstance(value, list) and all(isinstance(path, str) for path in value)):
+        return value
+    raise ValueError("must be false, a list of paths or null")
+
+
 Labels = list[str]
+Index = Annotated[Any, AfterValidator(_paths)]
 Minutes = Annotated[float, Field(gt=0, le=5_256_000, allow_inf_nan=False)]
 
 
@@ -25,7 +33,7 @@ class ItemPut(Body):
     namespace: Labels
     key: str
     value: JsonObject
-    index: Literal[False] | list[str] | None = None
+    index: Index = None
     ttl: Minutes | None = None
 
 

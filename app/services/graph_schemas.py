@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_type_hints
 
 from langgraph.graph.state import CompiledStateGraph
 from pydantic import TypeAdapter
@@ -17,7 +16,7 @@ from app.ports import Graphs
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 Schema = dict[str, Any] | None
 
-log = logging.getLogger(__name__)
+_NO_SCHEMA = (PydanticUserError, PydanticInvalidForJsonSchema, NameError, TypeError)
 
 MAX_XRAY = 100
 
@@ -51,19 +50,37 @@ class GraphSchemas:
 
 
 def _schemas(graph: Graph) -> dict[str, Schema]:
+    builder = graph.builder
     return {
-        "input_schema": _or_none(graph.get_input_jsonschema),
-        "output_schema": _or_none(graph.get_output_jsonschema),
-        "state_schema": _or_none(lambda: TypeAdapter(graph.builder.state_schema).json_schema()),
-        "config_schema": _or_none(graph.get_config_jsonschema),
-        "context_schema": _or_none(graph.get_context_jsonschema),
+        "input_schema": _made(graph.get_input_jsonschema, builder.input_schema),
+        "output_schema": _made(graph.get_output_jsonschema, builder.output_schema),
+        "state_schema": _made(lambda: TypeAdapter(builder.state_schema).json_schema(), builder.state_schema),
+        # What used to be the schema of the config is that of the context; clients ask for both.
+        "config_schema": _made(graph.get_context_jsonschema, builder.context_schema),
+        "context_schema": _made(graph.get_context_jsonschema, builder.context_schema),
     }
 
 
-def _or_none(make: Callable[[], Schema]) -> Schema:
+def _made(make: Callable[[], Schema], schema: type[Any] | None) -> Schema:
+    """What LangGraph says; where it cannot, for example of a plain TypedDict before Python 3.12, field by field."""
     try:
         return make()
-    except (PydanticUserError, PydanticInvalidForJsonSchema, NameError, TypeError) as error:
-        # Types of somebody else's state need not have one; everything else is known all the same.
-        log.info("a graph has no JSON schema: %s", error)
+    except _NO_SCHEMA:
+        return _by_field(schema) if schema else None
+
+
+def _by_field(schema: type[Any]) -> Schema:
+    properties, definitions = {}, {}
+    try:
+        hints = get_type_hints(schema)
+    except (NameError, TypeError):
         return None
+    for name, hint in hints.items():
+        try:
+            found = TypeAdapter(hint).json_schema()
+        except _NO_SCHEMA:
+            found = {}
+        definitions.update(found.pop("$defs", {}))
+        properties[name] = found
+    listed = {"$defs": definitions} if definitions else {}
+    return {"title": schema.__name__, "type": "object", "properties": properties, **listed}

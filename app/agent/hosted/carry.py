@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from langchain_core.messages import BaseMessage
-from langgraph.graph.message import REMOVE_ALL_MESSAGES, RemoveMessage
-
 from app.agent.hosted.shape import StateShape
 from app.agent.hosted.sources import Graph
-from app.agent.summary_message import with_summary_message
+from app.agent.state import rewritten
 from app.errors import Conflict
 from app.ports import WRITER_NODE
 
@@ -32,20 +29,13 @@ async def carry_summary(shape: StateShape, writer: Graph, config: Mapping[str, A
     values = (await writer.aget_state(place)).values
     if not values.get("summary_text"):
         return
-    messages = values.get("messages")
-    if forked or not isinstance(messages, list) or not all(isinstance(m, BaseMessage) for m in messages):
+    if forked or shape.obstacle(values):
         raise Conflict(
             f"The thread has a summary of earlier messages that the graph {shape.name!r} would not see; go on with "
             "the one that it was written for",
             code="summary_not_shown",
         )
-    update = with_summary_message(
-        {
-            "messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *messages],
-            "summary_text": values["summary_text"],
-            "compaction": values["compaction"],
-        }
-    )
-    # The marker is left alone: written once more, it would look like another compaction.
-    written = {"messages": shape.replacing(update["messages"][1:]), "summary_text": None}
+    written = shape.write_of(rewritten(values["messages"], values["summary_text"], values["compaction"]))
+    # Written once more, the marker would look like another compaction.
+    del written["compaction"]
     await writer.aupdate_state(place, written, as_node=WRITER_NODE)

@@ -9,7 +9,6 @@ from typing import Any, NotRequired, TypedDict
 from langchain_core.messages import BaseMessage
 from langgraph.channels.binop import BinaryOperatorAggregate
 from langgraph.channels.delta import DeltaChannel
-from langgraph.channels.last_value import LastValue
 from langgraph.types import Overwrite
 
 from app.agent.hosted.sources import Graph
@@ -17,8 +16,6 @@ from app.agent.state import CompactionMarker
 from app.agent.summary_message import with_summary_message
 from app.agent.writer import state_writer
 from app.errors import Conflict
-
-_REDUCED = (BinaryOperatorAggregate, DeltaChannel)
 
 
 class WriterState(TypedDict):
@@ -40,22 +37,29 @@ class StateShape:
 
     def check_compactable(self, values: Mapping[str, Any]) -> None:
         """Raises Conflict when there are no messages that a compaction could replace."""
-        if not isinstance(self.messages, LastValue | BinaryOperatorAggregate | DeltaChannel):
-            raise _refusal(self.name, "its state has no `messages`")
+        if why := self.obstacle(values):
+            raise Conflict(
+                f"A thread of the graph {self.name!r} cannot be compacted: {why}", code="not_compactable"
+            )
+
+    def obstacle(self, values: Mapping[str, Any]) -> str | None:
+        """Why the messages of such a state cannot be written, None when they can."""
+        if self.messages is None:
+            return "its state has no `messages`"
+        if not isinstance(self.messages, BinaryOperatorAggregate | DeltaChannel):
+            # The next input would take the place of the summary, too.
+            return "its `messages` have no reducer, so that each write replaces all of them"
         messages = values.get("messages") or []
         if not isinstance(messages, list) or not all(isinstance(item, BaseMessage) for item in messages):
-            raise _refusal(self.name, "its `messages` are no list of LangChain messages")
+            return "its `messages` are no list of LangChain messages"
+        return None
 
     def write_of(self, update: Mapping[str, Any]) -> dict[str, Any]:
         """What the writer writes so that the state holds the messages and the summary of ``update``."""
         if update["summary_text"] is not None and not self.shows_summary:
             update = {**with_summary_message(update), "summary_text": None}
-        return {**update, "messages": self.replacing(update["messages"][1:])}
-
-    def replacing(self, messages: list[BaseMessage]) -> Any:
-        """The write after which the channel holds just these. Past the graph's own reducer, which need not know how to
-        remove a message."""
-        return Overwrite(messages) if isinstance(self.messages, _REDUCED) else messages
+        # Past the graph's own reducer, which need not know how to remove a message.
+        return {**update, "messages": Overwrite(update["messages"][1:])}
 
 
 def shape_of(name: str, graph: Graph) -> StateShape:
@@ -66,7 +70,3 @@ def shape_of(name: str, graph: Graph) -> StateShape:
         channels.get("messages"),
         shows_summary="summary_text" in channels,
     )
-
-
-def _refusal(name: str, why: str) -> Conflict:
-    return Conflict(f"A thread of the graph {name!r} cannot be compacted: {why}", code="not_compactable")

@@ -1,0 +1,164 @@
+"""Graphs as people write them: without a word about the service."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any, TypedDict
+
+from langchain_core.messages import AIMessage, AnyMessage
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import interrupt
+
+
+class ChatState(MessagesState):
+    turns: Annotated[int, operator.add]
+
+
+@dataclass
+class Wishes:
+    tone: str = "plain"
+
+
+async def answer(state: ChatState, runtime: Runtime[Wishes]) -> dict[str, Any]:
+    """Answers with what it was shown, so that a test can see it."""
+    shown = " | ".join(message.text for message in state["messages"])
+    tone = runtime.context.tone if runtime.context else "none"
+    return {"messages": [AIMessage(f"[{tone}] shown: {shown}")], "turns": 1}
+
+
+def chat_builder() -> StateGraph[Any, Any, Any, Any]:
+    builder = StateGraph(ChatState, context_schema=Wishes)
+    builder.add_node("answer", answer)
+    builder.add_edge(START, "answer")
+    builder.add_edge("answer", END)
+    return builder
+
+
+builder = chat_builder()
+compiled = chat_builder().compile()
+
+
+class Sums(TypedDict):
+    numbers: Annotated[list[int], operator.add]
+    total: int
+
+
+async def add_up(state: Sums) -> dict[str, Any]:
+    return {"total": sum(state["numbers"])}
+
+
+def sums() -> StateGraph[Any, Any, Any, Any]:
+    """A factory that takes nothing; its state has no messages."""
+    builder = StateGraph(Sums)
+    builder.add_node("add_up", add_up)
+    builder.add_edge(START, "add_up")
+    return builder
+
+
+class Appended(TypedDict):
+    messages: Annotated[list[AnyMessage], operator.add]
+
+
+class Plain(TypedDict):
+    messages: list[AnyMessage]
+
+
+def _counting(schema: Any, write: Any) -> StateGraph[Any, Any, Any, Any]:
+    async def count(state: Any) -> dict[str, Any]:
+        return {"messages": write(state["messages"], AIMessage(f"{len(state['messages'])} messages"))}
+
+    builder = StateGraph(schema)
+    builder.add_node("count", count)
+    builder.add_edge(START, "count")
+    return builder
+
+
+appended = _counting(Appended, lambda messages, said: [said])
+plain = _counting(Plain, lambda messages, said: [*messages, said])
+
+
+async def by_config(config: dict[str, Any]) -> StateGraph[Any, Any, Any, Any]:
+    """A graph for each run, after its configuration."""
+    word = config["configurable"].get("word", "nothing")
+
+    async def say(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [AIMessage(f"the word is {word}")]}
+
+    builder = StateGraph(MessagesState)
+    builder.add_node("say", say)
+    builder.add_edge(START, "say")
+    return builder
+
+
+OPEN: list[str] = []
+
+
+@asynccontextmanager
+async def held_open() -> AsyncIterator[Any]:
+    OPEN.append("open")
+    try:
+        yield compiled
+    finally:
+        OPEN.remove("open")
+
+
+@asynccontextmanager
+async def held_for_a_run(config: dict[str, Any]) -> AsyncIterator[Any]:
+    async def tell(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [AIMessage(f"open: {name in OPEN}")]}
+
+    name = config["configurable"].get("run_id", "no run")
+    OPEN.append(name)
+    try:
+        builder = StateGraph(MessagesState)
+        builder.add_node("tell", tell)
+        builder.add_edge(START, "tell")
+        yield builder.compile()
+    finally:
+        OPEN.remove(name)
+
+
+class Asked(MessagesState):
+    answer: str
+
+
+async def ask(state: Asked) -> dict[str, Any]:
+    return {"answer": interrupt({"question": "Which colour?"})}
+
+
+async def close(state: Asked) -> dict[str, Any]:
+    return {"messages": [AIMessage(f"So {state['answer']} it is.")]}
+
+
+def asking() -> StateGraph[Any, Any, Any, Any]:
+    """A question inside a subgraph."""
+    inner = StateGraph(Asked)
+    inner.add_node("ask", ask)
+    inner.add_edge(START, "ask")
+    outer = StateGraph(Asked)
+    outer.add_node("inner", inner.compile())
+    outer.add_node("close", close)
+    outer.add_edge(START, "inner")
+    outer.add_edge("inner", "close")
+    return outer
+
+
+async def remember(state: MessagesState, runtime: Runtime[Any]) -> dict[str, Any]:
+    assert runtime.store
+    said = state["messages"][-1].text
+    if said:
+        await runtime.store.aput(("notes",), "last", {"text": said})
+    kept = await runtime.store.asearch(())
+    listed = ", ".join(f"{'/'.join(item.namespace)}:{item.key}" for item in kept)
+    return {"messages": [AIMessage(f"kept {listed}")]}
+
+
+def remembering() -> StateGraph[Any, Any, Any, Any]:
+    builder = StateGraph(MessagesState)
+    builder.add_node("remember", remember)
+    builder.add_edge(START, "remember")
+    return builder
