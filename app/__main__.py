@@ -1,4 +1,4 @@
-"""The command line: ``python -m app serve|worker|migrate|keys|bench``."""
+"""The command line: ``python -m app serve|worker|migrate|keys|erase|bench``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ import uvicorn
 from app import __version__
 from app.bench.command import add_bench, bench
 from app.config import Overrides, Settings, load_settings
-from app.errors import ConfigError, DatabaseError, InvalidInput, NotFound
+from app.erase import add_erase, erase
+from app.errors import ConfigError, DatabaseError, InvalidInput, NotFound, ThreadBusy
 from app.keys import add_keys, keys
 from app.main import Core, create_app, open_core, prepared_database
 from app.redaction import SHAPES, Redactor
@@ -62,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return asyncio.run(_until_told(_COMMANDS[arguments.command](settings, arguments)))
     except (ConfigError, InvalidInput, NotFound) as error:
         return _fail(EXIT_CONFIG, str(error))
-    except DatabaseError as error:
+    except (DatabaseError, ThreadBusy) as error:
         return _fail(EXIT_FAILURE, str(error))
     except OSError as error:
         return _fail(EXIT_FAILURE, f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
@@ -156,7 +157,14 @@ async def run_migrations(settings: Settings, arguments: argparse.Namespace) -> N
         _say(f"Database is up to date: {database.label}")
 
 
-_COMMANDS = {"serve": serve, "worker": worker, "migrate": run_migrations, "keys": keys, "bench": bench}
+_COMMANDS = {
+    "serve": serve,
+    "worker": worker,
+    "migrate": run_migrations,
+    "keys": keys,
+    "erase": erase,
+    "bench": bench,
+}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -174,6 +182,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("worker", parents=[common], help="executes runs, without HTTP")
     commands.add_parser("migrate", parents=[common], help="brings the database up to date and stops")
     add_keys(commands, common)
+    add_erase(commands, common)
     add_bench(commands, common)
     return parser
 
