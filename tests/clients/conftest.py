@@ -33,14 +33,14 @@ SECTIONS = {
 def javascript() -> None:
     """The JavaScript clients, installed."""
     if program := node.missing():
-        pytest.skip(f"NOT TESTED: the official JavaScript clients need {program}, which is not on this machine")
+        pytest.skip(
+            f"NOT TESTED: the official JavaScript clients need {program}, which is not on this machine"
+        )
     node.install()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def served(
-    tmp_path_factory: pytest.TempPathFactory, database_template: str
-) -> AsyncIterator[Gateway]:
+async def served(tmp_path_factory: pytest.TempPathFactory, database_template: str) -> AsyncIterator[Gateway]:
     """One for a module: its scenarios have threads of their own."""
     folder = tmp_path_factory.mktemp("clients")
     async with clone(database_template) as url, serving(folder, url, SECTIONS) as gateway:

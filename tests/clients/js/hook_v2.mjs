@@ -1,5 +1,5 @@
 // @langchain/react 1.x: the hook that speaks thread streams (v2).
-import { baseUrl, ids, kind, mounted, page, say, scenarios, text, texts, within } from "./lib.mjs";
+import { baseUrl, ids, kind, mounted, page, pause, scenarios, text, texts, within } from "./lib.mjs";
 
 page();
 const { useChannel, useMessageMetadata, useMessages, useStream } = await import("@langchain/react");
@@ -24,11 +24,11 @@ await scenarios({
       onCreated: (run) => (created = run.runId),
       onCompleted: (run) => (completed = run),
     });
-    await hook.now()?.submit(human("hello there"));
+    await hook.now().submit(human("/slow 30"));
     const end = await hook.until(answered, "the answer");
     const grown = growth(hook.seen, end.messages.at(-1).id);
     const state = await client.threads.getState(end.threadId);
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await pause(50);
     hook.unmount();
     return {
       messages: texts(end.messages),
@@ -197,9 +197,9 @@ await scenarios({
   async run_of_v1() {
     const { thread_id: threadId } = await client.threads.create();
     await client.runs.wait(threadId, "agent", { input: human("before") });
-    const run = await client.runs.create(threadId, "agent", { input: human("/slow 40") });
+    const run = await client.runs.create(threadId, "agent", { input: human("/slow 80") });
     // The hook opens no stream on a thread whose state says that nothing is to be done.
-    while ((await client.threads.getState(threadId)).next.length === 0) await new Promise(setImmediate);
+    while ((await client.threads.getState(threadId)).next.length === 0) await pause(20);
     const hook = await open(threadId);
     await hook.until((s) => s.isLoading && text(s.messages.at(-1) ?? { content: "" }).length > 30, "its words");
     const end = await hook.until((s) => idle(s) && s.messages.length === 4, "its end");
@@ -227,7 +227,7 @@ await scenarios({
   async websocket() {
     const hook = await open(undefined, { transport: "websocket" });
     await hook.until(idle, "mounted");
-    hook.now().submit(human("over a socket"));
+    hook.now().submit(human("/slow 30"));
     const end = await hook.until(answered, "the answer");
     const grown = growth(hook.seen, end.messages.at(-1).id);
     hook.unmount();
@@ -239,6 +239,6 @@ async function settled(threadId) {
   for (;;) {
     const runs = await client.runs.list(threadId);
     if (runs.every((run) => !["pending", "running"].includes(run.status))) return runs;
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await pause(50);
   }
 }

@@ -21,6 +21,7 @@ export async function scenarios(all) {
   process.exit(0);
 }
 
+export const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 export const within = (promise, what, ms = 15_000) => withTimeLimit(promise, what, ms);
 
 function withTimeLimit(promise, what, ms = 30_000) {
