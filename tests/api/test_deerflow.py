@@ -130,7 +130,8 @@ async def test_a_whole_chat(front: Gateway) -> None:
         ]
         compacted = (await http.post(f"/api/threads/{thread_id}/compact")).json()
         assert compacted["compacted"] is True, compacted
-        assert await history(http, thread_id, 4) == rows
+        for limit in (1, 3, 4, 50):
+            assert await history(http, thread_id, limit) == rows
         of_run = (await http.get(f"/api/threads/{thread_id}/runs/{runs[1]}/messages")).json()
         assert (of_run["data"], of_run["has_more"]) == (rows[2:4], False)
 
@@ -171,6 +172,7 @@ async def test_a_chat_with_tools_keeps_calls_and_results_in_their_run(front: Gat
         first = await sent(http, thread_id, "/tool list_files {}")
         second = await sent(http, thread_id, "thanks")
         rows = await history(http, thread_id, 50)
+        assert await history(http, thread_id, 2) == rows
         assert [(row["content"]["type"], row["run_id"]) for row in rows] == [
             *((kind, first) for kind in ("human", "ai", "tool", "ai")),
             *((kind, second) for kind in ("human", "ai")),
