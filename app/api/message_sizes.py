@@ -33,11 +33,12 @@ def _messages(value: Any) -> Iterable[tuple[Path, Any]]:
     todo: list[tuple[Path, Any]] = [(("body",), value)]
     while todo:
         path, item = todo.pop()
+        entries: Iterable[tuple[str | int, Any]]
         match item:
             case dict():
-                entries: Iterable[tuple[str | int, Any]] = item.items()
-            case [str() as key, inner]:
-                entries = [(0, key), (key if key == _MESSAGES else 1, inner)]
+                entries = item.items()
+            case [str() as name, inner]:
+                entries = [(name if name == _MESSAGES else 1, inner)]
             case list():
                 entries = enumerate(item)
             case _:

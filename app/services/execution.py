@@ -178,7 +178,8 @@ class RunExecutor:
             )
             async with opening as graph:
                 call = call_of(run, resumed=run.attempt > 1 and await _has_begun(graph, run))
-                call.config["callbacks"] = [usage, recorder, *spans]
+                # The budget last: what it stops, the others have heard of.
+                call.config["callbacks"] = [recorder, *spans, usage]
                 CURRENT.set(usage)
                 await _refuse_answer_to_nothing(graph, run)
                 await self._in_time(writer, graph_events(graph, call))
