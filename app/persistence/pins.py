@@ -23,7 +23,7 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What stands after a message was asked to be pinned. ``pinned`` are ids up to and including its own, in the order
+    """What stands after a message was asked to be pinned. ``pinned`` are the ids of all pinned messages in the order
     in which they were pinned; ``added`` says that it was not pinned before; ``leaving`` that a compaction which began
     before is just removing it; ``archived`` that one has removed a message of this id at some time."""
 
@@ -99,7 +99,5 @@ SELECT array_agg(p.message_id ORDER BY p.position) AS pinned,
               AND %(message)s = ANY(c.removed_ids)) AS leaving,
     EXISTS (SELECT 1 FROM archived_messages a
             WHERE a.thread_id = %(thread)s AND a.checkpoint_ns = '' AND a.message_id = %(message)s) AS archived
-FROM pins p
-WHERE p.thread_id = %(thread)s AND p.position <= (
-    SELECT position FROM pins WHERE thread_id = %(thread)s AND message_id = %(message)s)
+FROM pins p WHERE p.thread_id = %(thread)s
 """

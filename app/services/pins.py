@@ -86,7 +86,9 @@ class PinService:
             raise _missing(thread.thread_id, message_id, claim)
         if claim.leaving:
             raise ThreadBusy(f"A compaction is just removing message {message_id!r}; look again in a moment")
-        total = sum(prices.values())
+        # Of those that are set at once, the later ones have to fit in beside the earlier ones.
+        until = claim.pinned[: claim.pinned.index(message_id) + 1]
+        total = sum(prices.get(earlier, 0) for earlier in until)
         if claim.added and total > self._budget:
             raise PinBudgetExceeded(
                 f"Pinning message {message_id!r} would hold {total} tokens in pinned messages, "
@@ -101,6 +103,7 @@ class PinService:
         """What each pin of a message in the state takes, in tokens."""
         graph = self._graphs.for_state(thread.graph_name)
         head = await graph.aget_state({"configurable": {"thread_id": thread.thread_id}})
+        self._graphs.check_compactable(thread.graph_name, head.values)
         model_name = self._graphs.spec(thread.graph_name).model or self._models.default
         messages = conversation_of(head.values).messages
         return pin_prices(messages, pinned, self._compactor.counter(model_name))

@@ -134,6 +134,7 @@ async def test_a_pair_is_pinned_as_a_whole(rig: Rig) -> None:
     async with new_thread(rig.gateway, history) as thread:
         result = await pinned(thread, "result-call-0-0")
         assert await pinned(thread, "t0") == {**result, "message_id": "t0"}
+        assert await pinned(thread, "result-call-0-0") == result
         await thread.compacted()
         assert await thread.ids() == ["t0", "result-call-0-0", "q11", "a11"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -76,6 +76,12 @@ class Asking:
         builder.add_node(WRITER_NODE, nothing)
         builder.add_edge(START, WRITER_NODE)
         return builder.compile(checkpointer=self._saver())
+
+    def check_compactable(self, name: str | None, values: Mapping[str, Any]) -> None:
+        pass
+
+    def write_of(self, name: str | None, update: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(update)
 
     def _saver(self) -> ThreadSaver:
         return ThreadSaver(self._bench.database.pool, self._bench.compactor.committed)
