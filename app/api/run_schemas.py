@@ -16,7 +16,16 @@ from app.services.run_request import RunRequest
 from app.services.sanitize import refuse_auth, refuse_reserved
 
 StreamMode = Literal[
-    "values", "updates", "messages", "messages-tuple", "custom", "checkpoints", "tasks", "debug", "events"
+    "values",
+    "updates",
+    "messages",
+    "messages-tuple",
+    "custom",
+    "checkpoints",
+    "tasks",
+    "debug",
+    "events",
+    "tools",
 ]
 _CHECKPOINT_KEYS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
 RECURSION_LIMIT_MAX = 10_000

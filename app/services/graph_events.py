@@ -24,6 +24,7 @@ from app.services.thread_events_recorded import (
     ThreadRecorder,
     event_name,
 )
+from app.services.tool_events import ToolEvents
 
 STREAM_MODES = (
     "values",
@@ -35,6 +36,7 @@ STREAM_MODES = (
     "tasks",
     "debug",
     "events",
+    "tools",
 )
 # What the contract calls a mode and what LangGraph calls it, where they differ.
 _GRAPH_MODES = {"messages-tuple": "messages"}
@@ -125,6 +127,7 @@ class _Shown:
         self._subgraphs = call.subgraphs
         self._tuples = "messages-tuple" in call.stream_modes
         self._assembler = MessageAssembler() if "messages" in call.stream_modes else None
+        self._tools = ToolEvents()
 
     def has(self, part: Part) -> bool:
         """Whether the part is shown just as it is."""
@@ -136,7 +139,7 @@ class _Shown:
     def events(self, part: Part) -> Iterator[NamedEvent]:
         namespace, mode, data = part
         if self.has(part):
-            yield event_name(mode, namespace), data
+            yield event_name(mode, namespace), self._tools.shown(data) if mode == "tools" else data
         if mode == "messages" and self._assembler and (not namespace or self._subgraphs):
             for name, message in self._assembler.add(*data):
                 yield event_name(name, namespace), message

@@ -130,7 +130,7 @@ class RunFrames:
                 yield from self._message(namespace, event.data)
             case "custom" if self.wanted("custom"):
                 yield self._custom(namespace, event.data)
-            case "tools" if self.wanted("tools"):
+            case "tools" if event.hidden and self.wanted("tools"):
                 yield self._frame("tools", namespace, event.data.encode())
             case _ if name == CHECKPOINT and event.hidden and self.wanted("checkpoints"):
                 yield self._frame("checkpoints", namespace, event.data.encode())
