@@ -91,6 +91,8 @@ ROWS: dict[str, Row] = {
     f"DELETE {T}/messages/{{message_id}}/pin": Row("thing"),
     f"GET {T}/messages": Row("thing"),
     f"GET {T}/messages/search": Row("thing", query={"q": "hello"}),
+    f"GET {T}/messages/page": Row("thing"),
+    f"GET {T}/runs/{{run_id}}/messages": Row("thing"),
     "POST /api/assistants": Row("own", {"graph_id": "agent"}),
     "POST /api/assistants/search": Row("own", {"limit": 1000}),
     "POST /api/assistants/count": Row("own", {}),
