@@ -30,6 +30,13 @@ _GROWING = {
     "tool_call_chunk": ("args", "tool-call-delta", "args"),
     "server_tool_call_chunk": ("args", "tool-call-delta", "args"),
 }
+# What a block has whole comes with its end; its beginning need not hold it as well.
+_HEAVY = frozenset({"args", "data", "output", "transcript", "value"})
+_PLACEHOLDERS: Mapping[str, Data] = {
+    "tool_call": {"args": {}},
+    "server_tool_call": {"args": {}},
+    "non_standard": {"value": {}},
+}
 _WHOLE_CALLS = {"tool_call_chunk": "tool_call", "server_tool_call_chunk": "server_tool_call"}
 
 
@@ -140,13 +147,14 @@ def _merge(block: Data, piece: Data) -> None:
 
 
 def _empty(block: Data) -> Data:
-    """What a block begins as: its pieces follow."""
-    if block["type"] not in _GROWING:
-        return block
-    return {
-        **{name: value for name, value in block.items() if name != "annotations"},
-        _GROWING[block["type"]][0]: "",
-    }
+    """What a block begins as: its pieces follow, or all of it at its end."""
+    kind = block["type"]
+    if kind not in _GROWING:
+        light = {name: value for name, value in block.items() if name not in _HEAVY}
+        return light | _PLACEHOLDERS.get(kind, {})
+    # A chunk of a call keeps the index that its provider gave it.
+    dropped = {"annotations"} if kind in _WHOLE_CALLS else {"annotations", "index"}
+    return {name: value for name, value in block.items() if name not in dropped} | {_GROWING[kind][0]: ""}
 
 
 def _delta(piece: Data) -> Data | None:
@@ -160,19 +168,14 @@ def _finished(block: Data) -> Data:
     kind = _WHOLE_CALLS.get(block["type"])
     if kind is None:
         return block
-    kept = {name: value for name, value in block.items() if name not in ("args", "type")}
+    dropped = {"args", "type", "index"} if kind == "tool_call" else {"args", "type"}
+    kept = {name: value for name, value in block.items() if name not in dropped}
     try:
         arguments = json.loads(block.get("args") or "{}")
     except ValueError:
-        arguments = None
-    if isinstance(arguments, dict):
-        return {**kept, "type": kind, "args": arguments}
-    return {
-        **kept,
-        "type": "invalid_tool_call",
-        "args": block.get("args"),
-        "error": "The arguments are no JSON object",
-    }
+        error = "Failed to parse tool call arguments as JSON"
+        return {**kept, "type": "invalid_tool_call", "args": block.get("args"), "error": error}
+    return {**kept, "type": kind, "args": arguments}
 
 
 def _message_finish(usage: Mapping[str, Any], metadata: Mapping[str, Any]) -> Data:
