@@ -108,8 +108,7 @@ async def open_core(
             parts.agents.mcp.warm_up()
             core.queue.start()
             parts.agents.recall_indexer.start()
-        await parts.stores.items.start_ttl_sweeper()
-        stack.push_async_callback(parts.stores.items.stop_ttl_sweeper)
+        await stack.enter_async_context(parts.stores.items.swept())
         parts.web.janitor.start()
         stack.push_async_callback(parts.web.janitor.stop)
         if work:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
+import psycopg
 from langgraph.store.base import (
     BaseStore,
     GetOp,
@@ -20,7 +24,7 @@ from langgraph.store.base import (
     SearchOp,
 )
 from langgraph.store.postgres.aio import AsyncPostgresStore
-from psycopg_pool import AsyncConnectionPool
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from app.persistence.memory import namespace_of
 
@@ -35,6 +39,10 @@ OPERATORS: Mapping[str, str] = {
 }
 
 Namespace = tuple[str, ...]
+
+_SWEEP_SECONDS = 300
+
+log = logging.getLogger(__name__)
 
 
 class ItemStore(AsyncPostgresStore):
@@ -51,6 +59,24 @@ class ItemStore(AsyncPostgresStore):
             return f"value->%s {OPERATORS[op]} %s::jsonb", compared
         same_type = "jsonb_typeof(value->%s) = jsonb_typeof(%s::jsonb)"
         return f"({same_type} AND value->%s {OPERATORS[op]} %s::jsonb)", [*compared, *compared]
+
+    @asynccontextmanager
+    async def swept(self) -> AsyncIterator[None]:
+        """Meanwhile, rows of items that have expired are deleted now and then."""
+        sweeping = asyncio.create_task(self._sweep(), name="store sweep")
+        try:
+            yield
+        finally:
+            sweeping.cancel()
+            await asyncio.wait([sweeping])
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            try:
+                await self.sweep_ttl()
+            except (psycopg.Error, PoolTimeout) as error:
+                log.warning("expired items of the store are not deleted now: %s", error)
 
     def of(self, owner: str) -> OwnedStore:
         """The part of the store that belongs to ``owner``."""
