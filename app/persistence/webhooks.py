@@ -90,7 +90,7 @@ WHERE delivery_id = %(id)s AND status = 'pending'
 # What was sent is not kept beyond its purpose.
 _END = """
 UPDATE webhook_deliveries SET status = %(status)s, last_status = %(code)s, last_error = %(error)s, "values" = NULL,
-    finished_at = now()
+    run = '{}', finished_at = now()
 WHERE delivery_id = %(id)s AND status = 'pending'
 """
 _OF_RUN = """
