@@ -18,6 +18,7 @@ from app.persistence.recall import RecallStore
 from app.persistence.threads import ThreadStore
 from app.services.recall import RecallService
 from app.services.recall_index import RecallIndexer
+from app.services.recall_words import query_of
 
 
 class Archive:
@@ -111,7 +112,8 @@ async def test_names_code_numbers_misspellings_and_every_script_find_their_messa
 
 
 @pytest.mark.parametrize(
-    "query", ["100%", "a_b", r"back\slash 'quote'", '"; DROP TABLE threads; --', "%' OR 1=1", "{x} & !y | (z)", ":*"]
+    "query",
+    ["100%", "a_b", r"back\slash 'quote'", '"; DROP TABLE threads; --', "%' OR 1=1", "{x} & !y | (z)", ":*"],
 )
 async def test_marks_of_sql_mean_nothing(archive: Archive, query: str) -> None:
     thread_id = await archive.thread()
@@ -171,6 +173,16 @@ async def test_what_the_agent_still_sees_is_not_past(archive: Archive) -> None:
     assert await archive.search(thread_id, "zebra", compaction, live=messages[1:]) == ["m0"]
 
 
+async def test_people_are_not_shown_what_is_hidden_from_them(archive: Archive) -> None:
+    thread_id = await archive.thread()
+    hidden = HumanMessage("a hidden zebra", id="hidden", additional_kwargs={"hide_from_ui": True})
+    also = HumanMessage("a zebra, hidden too", id="also", additional_kwargs={"hide_from_ui": True})
+    compaction = await archive.compact(thread_id, [hidden, *said("an open zebra")])
+    found, _ = await archive.recall.find(thread_id, state(compaction, [also]), query_of("zebra"), 9)
+    assert [each.said.message_id for each in found] == ["m0"]
+    assert sorted(await archive.search(thread_id, "zebra", compaction)) == ["hidden", "m0"]
+
+
 async def test_the_conversation_of_a_subagent_is_not_found(archive: Archive) -> None:
     thread_id = await archive.thread()
     compaction = await archive.compact(thread_id, said("our zebra"))
@@ -193,9 +205,14 @@ async def test_results_of_the_search_do_not_stand_before_the_originals(archive: 
 
 async def test_a_huge_result_is_found_by_its_first_and_its_last_word(archive: Archive) -> None:
     thread_id = await archive.thread()
-    body = "first_word " + " ".join(f"w{number:x}" for number in range(400_000)) + " last_word"
+    body = (
+        "first_word "
+        + " ".join(f"entry_of_the_log {number % 999}" for number in range(250_000))
+        + " last_word"
+    )
+    assert len(body) > 5_000_000
     compaction = await archive.compact(thread_id, [ToolMessage(body, id="big", name="run", tool_call_id="c")])
-    for query in ("first_word", "last_word", "w55555"):
+    for query in ("first_word", "last_word"):
         found = await archive.recall.search(thread_id, state(compaction), query, 3)
         assert [past.reference for past in found.messages] == ["big"]
         assert query in found.messages[0].text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from app.compaction.reference import reference_of
-from app.services.recall_index import PART_CHARS, parts_of
+from app.persistence.recall import Unindexed
+from app.services.recall_index import PART_CHARS, parts_of, words_of
 from app.services.recall_ranking import Candidate, Rarity, rank
 from app.services.recall_snippet import snippet
 from app.services.recall_text import said, said_by, texts
@@ -42,7 +44,9 @@ def words(text: str) -> set[str]:
         ("v1.2.3 and 3.14", {"v1.2.3", "3.14"}),
     ],
 )
-def test_names_paths_numbers_and_every_script_are_found_whole_and_in_parts(text: str, found: set[str]) -> None:
+def test_names_paths_numbers_and_every_script_are_found_whole_and_in_parts(
+    text: str, found: set[str]
+) -> None:
     assert found <= words(text)
 
 
@@ -75,6 +79,15 @@ def test_a_long_text_is_parted_so_that_every_word_is_whole_in_one_part() -> None
     assert {f"word{number:06}" for number in range(20_000)} <= set().union(*map(words, parts))
 
 
+def test_no_part_of_a_text_has_more_words_than_a_tsvector_can_hold() -> None:
+    """A megabyte, places included; the most words to a character has Chinese."""
+    text = "".join(chr(0x4E00 + (number * 7919) % 20_000) for number in range(2 * PART_CHARS))
+    message = Unindexed("m", "d", 0, json.dumps({"type": "human", "id": "m", "content": text}))
+    for part in words_of(message):
+        assert len(part.vector.encode()) < 1_000_000
+        assert len(part.terms) <= 1000
+
+
 def test_everything_that_a_message_says_can_be_found_and_no_bytes() -> None:
     data = "QUJD" * 200
     message = AIMessage(
@@ -86,12 +99,23 @@ def test_everything_that_a_message_says_can_be_found_and_no_bytes() -> None:
             {"type": "file", "filename": "budget-2026.xlsx", "base64": data},
         ],
         tool_calls=[
-            {"name": "write_file", "id": "c1", "args": {"path": "a/b.py", "content": "x\nnext_line = 1", "raw": data}}
+            {
+                "name": "write_file",
+                "id": "c1",
+                "args": {"path": "a/b.py", "content": "x\nnext_line = 1", "raw": data},
+            }
         ],
         additional_kwargs={"files": [{"filename": "minutes.pdf", "path": "/mnt/minutes.pdf"}]},
     )
     text = said_by(message).text
-    for part in ("Looking at the plan", "budget-2026.xlsx", "write_file", "a/b.py", "next_line", "minutes.pdf"):
+    for part in (
+        "Looking at the plan",
+        "budget-2026.xlsx",
+        "write_file",
+        "a/b.py",
+        "next_line",
+        "minutes.pdf",
+    ):
         assert part in text
     assert "next_line" in words(text)
     assert "QUJDQUJD" not in text
@@ -123,7 +147,8 @@ def test_a_short_id_is_its_own_reference(message_id: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "message_id", ["6f9619ff-8b86-d011-b42d-00c04fc964ff", "lc_run--019a", "x" * 256, "</earlier_messages>\n", "é\ud800"]
+    "message_id",
+    ["6f9619ff-8b86-d011-b42d-00c04fc964ff", "lc_run--019a", "x" * 256, "</earlier_messages>\n", "é\ud800"],
 )
 def test_any_other_id_has_a_short_and_plain_reference(message_id: str) -> None:
     reference = reference_of(message_id)
@@ -153,7 +178,10 @@ def test_the_exact_phrase_comes_before_all_words_before_some_of_them() -> None:
 
 def test_a_rare_word_weighs_more_than_a_common_one() -> None:
     counts = {"file": 900, "quux_limit": 2}
-    assert ranked("file quux_limit", "the file, the file, the file", "quux_limit is 3", counts=counts) == ["m1", "m0"]
+    assert ranked("file quux_limit", "the file, the file, the file", "quux_limit is 3", counts=counts) == [
+        "m1",
+        "m0",
+    ]
 
 
 def test_a_word_by_itself_comes_before_the_same_inside_of_another() -> None:
@@ -171,7 +199,10 @@ def test_a_message_with_nothing_of_the_query_is_no_result() -> None:
 
 @pytest.mark.parametrize(
     ("text", "terms"),
-    [("filler " * 300 + "the needle_7 is here " + "filler " * 300, ["needle_7"]), ("会" * 500 + "针在这里" + "会" * 500, ["针在"])],
+    [
+        ("filler " * 300 + "the needle_7 is here " + "filler " * 300, ["needle_7"]),
+        ("会" * 500 + "针在这里" + "会" * 500, ["针在"]),
+    ],
 )
 def test_the_snippet_shows_the_place_and_stays_short(text: str, terms: Sequence[str]) -> None:
     shown = snippet(text, "not there", terms, 200)
