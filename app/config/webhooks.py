@@ -22,8 +22,8 @@ class WebhookSettings(Section):
     domain, and IP addresses or networks (``10.0.0.0/8``), which are the only way to a private address.
 
     A delivery is tried ``attempts`` times, the second time after ``backoff_s`` seconds, then twice as long and so on,
-    at most an hour apart; each may take ``timeout_s`` seconds. With a ``secret`` ($NAME is read from the environment) each
-    is signed. What became of a delivery is known for ``keep_days`` days.
+    at most an hour apart; each may take ``timeout_s`` seconds. With a ``secret`` ($NAME is read from the environment)
+    each is signed. What became of a delivery is known for ``keep_days`` days.
     """
 
     allowed_hosts: Annotated[tuple[Text, ...], Field(strict=False)] = ()
