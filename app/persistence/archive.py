@@ -85,13 +85,11 @@ def _encoded(text: bytes, original: bytes | None) -> Encoded:
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """A message in the archive. ``run_id`` is the run that removed it, ``text`` its JSON."""
+    """A message in the archive. ``text`` is its JSON."""
 
     message_id: str
     digest: str
     text: str = field(repr=False)
-    run_id: str | None
-    created_at: datetime
 
 
 class ArchiveStore:
@@ -120,6 +118,12 @@ class ArchiveStore:
             cursor = await conn.execute(_AT, (ids, removed_by, thread_id))
             rows = await cursor.fetchall()
         return {Place(row["message_id"], row.pop("compaction_id")): Archived(**row) for row in rows}
+
+    async def runs_at(self, thread_id: str, moments: Sequence[datetime]) -> dict[datetime, str]:
+        """The run that was working at each of these moments, where one was."""
+        async with self._pool.connection() as conn:
+            cursor = await conn.execute(_RUNS_AT, (list(moments), thread_id))
+            return {row["moment"]: row["run_id"] for row in await cursor.fetchall()}
 
     async def removed(self, thread_id: str, compaction_id: str) -> list[tuple[str, str, BaseMessage | None]]:
         """Id, digest and message of all that a compaction removed, in that order; None for one that was erased."""
@@ -193,12 +197,21 @@ JOIN compactions c ON c.thread_id = %s AND c.compaction_id = wanted.id ORDER BY 
 """
 
 _AT = """
-SELECT wanted.compaction_id, a.message_id, a.digest, a.message AS text, a.run_id::text, a.created_at
+SELECT wanted.compaction_id, a.message_id, a.digest, a.message AS text
 FROM unnest(%s::text[], %s::text[]) AS wanted(message_id, compaction_id)
 JOIN compactions c ON c.thread_id = %s AND c.compaction_id = wanted.compaction_id::uuid
 JOIN archived_messages a ON a.thread_id = c.thread_id AND a.checkpoint_ns = c.checkpoint_ns
     AND a.message_id = wanted.message_id
     AND a.digest = c.removed_digests[array_position(c.removed_ids, wanted.message_id)]
+"""
+
+_RUNS_AT = """
+SELECT wanted.moment, r.run_id::text
+FROM unnest(%s::timestamptz[]) AS wanted(moment)
+JOIN LATERAL (
+    SELECT run_id FROM runs
+    WHERE thread_id = %s AND started_at <= wanted.moment AND coalesce(finished_at, 'infinity') >= wanted.moment
+    ORDER BY position DESC LIMIT 1) r ON true
 """
 
 _REMOVED = """

@@ -29,7 +29,7 @@ from pydantic import (
 )
 
 from app.errors import InvalidInput
-from app.services.ids import new_id
+from app.services.ids import new_message_id
 from app.services.problems import invalid, validation_detail
 
 MAX_ID_LENGTH = 256
@@ -135,7 +135,7 @@ def read_messages(raw: Any, where: str) -> list[BaseMessage]:
 def _read(raw: Any, where: str) -> BaseMessage:
     match raw:
         case str():
-            return HumanMessage(content=raw, id=new_id())
+            return HumanMessage(content=raw, id=new_message_id())
         case [str() as role, content]:
             return _build(role, {"content": content}, where)
         case {"lc": 1, "type": "constructor", "id": [*_, str() as class_name], "kwargs": dict() as fields}:
@@ -180,7 +180,7 @@ def _arguments(cls: type[BaseMessage], known: _Fields) -> dict[str, Any]:
     if known.model_extra:
         arguments["additional_kwargs"] = {**known.model_extra, **(known.additional_kwargs or {})}
     arguments["content"] = known.content or ""
-    arguments["id"] = known.id or new_id()
+    arguments["id"] = known.id or new_message_id()
     return arguments
 
 

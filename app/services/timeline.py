@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -14,11 +15,13 @@ from app.compaction.chain import Chain, chain_of
 from app.compaction.roles import HIDDEN_FLAG
 from app.compaction.timeline import Place, Removal, timeline
 from app.errors import NotFound
-from app.persistence.archive import Archived, ArchiveStore
+from app.persistence.archive import ArchiveStore
 from app.persistence.compactions import CompactionRecord, CompactionStore
+from app.persistence.pins import PinStore
 from app.persistence.threads import ThreadStore
 from app.ports import Graphs
 from app.serialization import dumps
+from app.services.ids import made_at
 
 _MARKER_FIELDS = (
     "compaction_id",
@@ -65,20 +68,26 @@ class _Entry:
     seq: int
     compaction_id: str | None
     message: dict[str, Any] = field(repr=False)
-    archived: Archived | None = None
+    archived: bool = False
 
     @property
     def hidden(self) -> bool:
         return bool((self.message.get("additional_kwargs") or {}).get(HIDDEN_FLAG))
 
-    def shown(self) -> dict[str, Any]:
+    @property
+    def created_at(self) -> datetime | None:
+        return made_at(self.message.get("id"))
+
+    def shown(self, runs: Mapping[datetime, str], pinned: Container[str]) -> dict[str, Any]:
+        at = self.created_at
         return {
             "seq": self.seq,
             "message": self.message,
-            "archived": self.archived is not None,
+            "archived": self.archived,
             "compaction_id": self.compaction_id,
-            "run_id": self.archived.run_id if self.archived else None,
-            "created_at": None,
+            "run_id": runs.get(at) if at else None,
+            "created_at": at,
+            "pinned": self.message.get("id") in pinned,
         }
 
 
@@ -86,9 +95,15 @@ class TimelineService:
     """The use cases behind ``GET /threads/{t}/messages``."""
 
     def __init__(
-        self, threads: ThreadStore, records: CompactionStore, archive: ArchiveStore, graphs: Graphs
+        self,
+        threads: ThreadStore,
+        records: CompactionStore,
+        archive: ArchiveStore,
+        pins: PinStore,
+        graphs: Graphs,
     ) -> None:
         self._threads = threads
+        self._pins = pins
         self._records = records
         self._archive = archive
         self._graphs = graphs
@@ -99,7 +114,7 @@ class TimelineService:
         links = await self._archive.links(thread_id) if marker else {}
         chain = chain_of(links, marker["compaction_id"] if marker else None)
         carriers = [made.carrier_id for made in reversed(chain.in_force)]
-        known = await self._archive.removals(thread_id, list({*carriers, *chain.made})) if carriers else []
+        known = await self._archive.removals(thread_id, list({*carriers, *chain.made})) if chain.made else []
         removals = {removal.compaction_id: removal for removal in known}
         return Conversation(
             live={message.id: message for message in messages},
@@ -122,8 +137,11 @@ class TimelineService:
         page = entries[-wanted.limit :]
         has_more = len(entries) > len(page)
         first = page[0].seq if has_more else 0
+        pinned = await self._pins.ids(thread_id)
+        moments = [entry.created_at for entry in page if entry.created_at]
+        runs = await self._archive.runs_at(thread_id, moments) if moments else {}
         return {
-            "data": [entry.shown() for entry in page],
+            "data": [entry.shown(runs, pinned) for entry in page],
             "markers": await self._markers(thread_id, whole, first, end),
             "has_more": has_more,
             "next_before_seq": first if has_more else None,
@@ -154,7 +172,7 @@ class TimelineService:
                 message = orjson.loads(dumps(whole.live[place.message_id]))
                 entries.append(_Entry(seq, None, message))
             elif past is not None:
-                entries.append(_Entry(seq, made[place.compaction_id], orjson.loads(past.text), past))
+                entries.append(_Entry(seq, made[place.compaction_id], orjson.loads(past.text), archived=True))
         return entries
 
     async def _markers(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -127,6 +128,38 @@ async def test_what_people_are_not_shown_is_left_out_unless_asked_for(rig: Rig) 
         assert (await thread.page(limit=2))["has_more"] is False
         older = await thread.page(limit=1, before_seq=3)
         assert [e["seq"] for e in older["data"]] == [2]
+
+
+async def test_an_answer_says_when_and_by_which_run_it_was_given(rig: Rig) -> None:
+    async with new_thread(rig.gateway, HISTORY) as thread:
+        await thread.run("hello")
+        (run,) = await thread.client.runs.list(thread.id)
+        for _ in range(2):
+            question, answer = (await thread.page(limit=2, before_seq=28))["data"]
+            assert (question["message"]["content"], answer["run_id"]) == ("hello", run["run_id"])
+            assert run["created_at"] <= answer["created_at"] <= run["updated_at"]
+            assert abs(moment(question["created_at"]) - moment(run["created_at"])).total_seconds() < 10
+            assert (await thread.page(limit=1, before_seq=5))["data"][0]["created_at"] is None
+            await thread.put(talk(6, start=50))
+            await compacted(thread)
+
+
+def moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+async def test_a_compaction_that_was_taken_back_stays_in_its_place(rig: Rig) -> None:
+    async with new_thread(rig.gateway, HISTORY) as thread:
+        compaction_id = await compacted(thread)
+        await thread.undone(compaction_id)
+        await thread.put(talk(1, start=50))
+        (marker,) = (await thread.page())["markers"]
+        assert (marker["compaction_id"], marker["status"], marker["after_seq"]) == (
+            compaction_id,
+            "undone",
+            24,
+        )
+        assert (marker["undoable"], marker["redoable"]) == (False, True)
 
 
 async def test_a_fork_shows_its_own_branch(rig: Rig) -> None:
