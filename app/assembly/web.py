@@ -118,7 +118,11 @@ class Web:
     @cached_property
     def timelines(self) -> TimelineService:
         return TimelineService(
-            self._stores.threads, self._stores.records, self._stores.archive, self._agents.graphs
+            self._stores.threads,
+            self._stores.records,
+            self._stores.archive,
+            self._stores.pins,
+            self._agents.graphs,
         )
 
     @cached_property
@@ -195,9 +199,7 @@ class Web:
 
     @cached_property
     def upkeep(self) -> Upkeep:
-        return upkeep(
-            self._settings, self._stores, self._agents, self.thread_service, self.reservations
-        )
+        return upkeep(self._settings, self._stores, self._agents, self.thread_service, self.reservations)
 
     @cached_property
     def services(self) -> Services:

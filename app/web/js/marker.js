@@ -8,7 +8,7 @@ import { textOf } from "./content.js";
 const SHOWN = 200; // replaced messages that are listed
 
 export function markerNode(marker, deeds, keeper) {
-  const node = h("details", { class: `marker is-${marker.kind}`, open: keeper.open, data: { compaction: marker.compaction_id } });
+  const node = h("details", { class: `marker is-${marker.kind} is-${marker.status}`, open: keeper.open, data: { compaction: marker.compaction_id } });
   node.append(h("summary", {}, h("span", { class: "line" }), h("span", { class: "figures" }, figures(marker)), h("span", { class: "line" })));
   const fill = async () => {
     keeper.keep(node.open);
@@ -17,7 +17,7 @@ export function markerNode(marker, deeds, keeper) {
     node.append(place);
     try {
       const record = await api.get(`threads/${marker.thread_id ?? deeds.threadId()}/compactions/${marker.compaction_id}?render=html`);
-      place.replaceChildren(...details(record, deeds));
+      place.replaceChildren(...details(record, marker, deeds));
     } catch (error) {
       place.replaceChildren(h("p", { class: "failure" }, deeds.explain(error)));
     }
@@ -32,14 +32,16 @@ export function markerNode(marker, deeds, keeper) {
 function figures(marker) {
   const kind = t(`kind.${marker.kind}`);
   const what = { count: number(marker.removed_message_count), before: short(marker.tokens_before), after: short(marker.tokens_after) };
-  return [h("strong", {}, kind), " ", t("markerFigures", what)];
+  return [h("strong", {}, kind), " ", t("markerFigures", what), marker.status === "undone" ? ` · ${t("record.undone")}` : ""];
 }
 
-function details(record, deeds) {
+function details(record, marker, deeds) {
+  const back = marker.undoable ? button(t("undo"), { class: "quiet", onclick: () => deeds.undo(record) }) : null;
+  const again = marker.redoable ? button(t("redo"), { class: "quiet", onclick: () => deeds.redo(record) }) : null;
   return [
     h("dl", { class: "record" }, facts(record).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
     h("div", { class: "beside" }, summaryOf(record), replacedBy(record)),
-    h("p", { class: "deeds" }, button(t("undo"), { class: "quiet", onclick: () => deeds.undo(record) })),
+    back || again ? h("p", { class: "deeds" }, back, again) : h("p", { class: "faint" }, t(marker.status === "undone" ? "notRedoable" : "notUndoable")),
   ];
 }
 

@@ -3,7 +3,7 @@
 import { h, iconButton, button, byId } from "./dom.js";
 import { t } from "./i18n.js";
 
-const KNOWN = new Set(["thread_busy", "thread_interrupted", "compaction_disabled", "summary_generation_failed", "summary_timeout", "draft_stale", "draft_expired", "would_overflow", "pin_budget_exceeded", "rate_limited", "unreachable", "unauthorized", "not_newest_compaction", "not_redoable", "budget_exhausted", "database_error"]);
+const KNOWN = new Set(["thread_busy", "thread_interrupted", "compaction_disabled", "summary_generation_failed", "summary_timeout", "draft_stale", "draft_expired", "would_overflow", "pin_budget_exceeded", "rate_limited", "unreachable", "unauthorized", "not_newest_compaction", "not_redoable", "budget_exhausted", "draft_applied", "not_a_draft", "message_pinned", "message_archived", "database_error"]);
 
 /** A sentence for a person; what the service said itself comes behind it. */
 export function explain(error) {
