@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,8 +31,9 @@ class Verdict:
 class Preview:
     """What a compaction by hand would do now, or the ``reason`` why it would do nothing.
 
-    Tokens count the whole request. ``tokens_after_estimate`` supposes the longest summary that may be written;
-    ``tokens_before`` when nothing would be done.
+    Tokens count the whole request. ``tokens_after_estimate`` is the most that a compaction would leave:
+    it supposes the longest summary that may be written, or the least gain for which one is kept; ``tokens_before`` when
+    nothing would be done.
     """
 
     reason: SkipReason | None
@@ -52,16 +54,15 @@ def preview(context: Context, policy: CompactionPolicy, counter: TokenCounter, *
     parted = planned.partition
     verify(context.messages, parted, context.pinned)
     gone = {message.id for message in (*parted.removed, *parted.dropped)}
+    longest = tokens_after(
+        context, parted.kept, planned.max_summary_tokens + MESSAGE_OVERHEAD, counter, planned.scale
+    )
     verdicts = [Verdict(message.id or "", parted.why[message.id or ""]) for message in context.messages]
     return Preview(
         reason=None,
         tokens_before=planned.tokens_before,
-        tokens_after_estimate=tokens_after(
-            context,
-            parted.kept,
-            planned.max_summary_tokens + MESSAGE_OVERHEAD,
-            counter,
-            planned.scale,
+        tokens_after_estimate=min(
+            longest, math.floor(planned.tokens_before * (1 - policy.min_gain_fraction))
         ),
         remove=tuple(verdict for verdict in verdicts if verdict.message_id in gone),
         keep=tuple(verdict for verdict in verdicts if verdict.message_id not in gone),
