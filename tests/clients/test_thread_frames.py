@@ -71,14 +71,12 @@ def is_end(frame: Frame) -> bool:
     )
 
 
-async def until_end(stream: AsyncIterator[Frame], runs: int = 1) -> list[Frame]:
+async def until_end(stream: AsyncIterator[Frame], seconds: float = 20) -> list[Frame]:
+    """The frames up to the end of a run."""
     read: list[Frame] = []
-    async with asyncio.timeout(20):
-        async for frame in stream:
-            read.append(frame)
-            runs -= is_end(frame)
-            if not runs:
-                break
+    async with asyncio.timeout(seconds):
+        while not read or not is_end(read[-1]):
+            read.append(await anext(stream))
     return read
 
 
