@@ -155,7 +155,7 @@ class Agents:
 
     @cached_property
     def recall(self) -> RecallService:
-        return RecallService(self._stores.recall, self.recall_indexer)
+        return RecallService(self._stores.recall, self._stores.archive, self.recall_indexer)
 
     @cached_property
     def tools(self) -> Sequence[BaseTool]:

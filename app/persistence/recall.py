@@ -134,27 +134,27 @@ class RecallStore:
         return found
 
     async def messages(
-        self, thread_id: str, positions: Sequence[int], compaction_id: str | None
+        self, thread_id: str, positions: Sequence[int], compactions: Sequence[str]
     ) -> list[Archived]:
-        """Those of the archive at ``positions`` that the chain of compactions up to ``compaction_id`` removed."""
+        """Those of the archive at ``positions`` that one of the compactions removed."""
         return await self._archived(
-            f"{_CHAIN} SELECT a.message_id, a.position, a.message FROM archived_messages a"
-            f" WHERE a.thread_id = %(thread)s AND a.checkpoint_ns = '' AND a.position = ANY(%(positions)s)"
-            f" AND {_ON_CHAIN}",
-            {"thread": thread_id, "positions": list(positions), "compaction": compaction_id},
+            f"""SELECT a.message_id, a.position, a.message FROM archived_messages a
+                WHERE a.thread_id = %(thread)s AND a.checkpoint_ns = '' AND a.position = ANY(%(positions)s)
+                  AND {_REMOVED_BY}""",
+            {"thread": thread_id, "positions": list(positions), "compactions": list(compactions)},
         )
 
-    async def referred(self, thread_id: str, reference: str, compaction_id: str | None) -> list[Archived]:
-        """The messages of this reference or id on the same chain, the newest form of each."""
+    async def referred(self, thread_id: str, reference: str, compactions: Sequence[str]) -> list[Archived]:
+        """The messages of this reference or id that one of the compactions removed, the newest form of each."""
         return await self._archived(
-            f"""{_CHAIN} SELECT DISTINCT ON (a.message_id) a.message_id, a.position, a.message
+            f"""SELECT DISTINCT ON (a.message_id) a.message_id, a.position, a.message
                 FROM archived_messages a
                 WHERE a.thread_id = %(thread)s AND a.checkpoint_ns = '' AND (a.message_id = %(reference)s
                    OR a.message_id IN (SELECT message_id FROM recall_words
                                        WHERE thread_id = %(thread)s AND reference = %(reference)s))
-                  AND {_ON_CHAIN}
+                  AND {_REMOVED_BY}
                 ORDER BY a.message_id, a.position DESC""",
-            {"thread": thread_id, "reference": reference, "compaction": compaction_id},
+            {"thread": thread_id, "reference": reference, "compactions": list(compactions)},
         )
 
     async def _archived(self, statement: str, parameters: dict[str, Any]) -> list[Archived]:
@@ -266,16 +266,8 @@ FROM unnest(%(terms)s::text[], %(patterns)s::text[]) AS q(term, pattern), LATERA
      ORDER BY similarity(t.term, q.term) DESC, t.term LIMIT %(most)s)) h
 """
 
-_CHAIN = """
-WITH RECURSIVE chain(id) AS (
-    SELECT %(compaction)s::uuid
-    UNION
-    SELECT c.previous_id FROM compactions c JOIN chain ON c.compaction_id = chain.id
-    WHERE c.thread_id = %(thread)s AND c.previous_id IS NOT NULL
-)
-"""
-# What a branch removed that had been removed on another one before belongs to the other one by its row.
-_ON_CHAIN = """(a.compaction_id IN (SELECT id FROM chain) OR EXISTS (
-    SELECT 1 FROM chain JOIN compactions c ON c.thread_id = a.thread_id AND c.compaction_id = chain.id
-    WHERE a.message_id = ANY(c.removed_ids) AND a.digest = ANY(c.removed_digests)))
-"""
+# What had been removed on another branch before belongs to the other one by its row.
+_REMOVED_BY = """(a.compaction_id = ANY(%(compactions)s::uuid[]) OR EXISTS (
+    SELECT 1 FROM compactions c
+    WHERE c.thread_id = a.thread_id AND c.compaction_id = ANY(%(compactions)s::uuid[])
+      AND a.message_id = ANY(c.removed_ids) AND a.digest = ANY(c.removed_digests)))"""

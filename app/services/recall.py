@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import BaseMessage
 
 from app.agent.summary_message import SeenConversation, conversation_of
+from app.compaction.chain import chain_of
 from app.compaction.reference import reference_of
 from app.errors import InvalidInput, NotFound
+from app.persistence.archive import ArchiveStore
 from app.persistence.recall import Archived, Hits, Place, RecallStore
 from app.ports import Past, PastFound
 from app.services.recall_index import RecallIndexer, of_json, parts_of
@@ -44,8 +46,9 @@ class RecallService:
     """Searches one thread. Only what is on the branch of the given state is found: what its chain of compactions
     removed, and what it holds. A message that is both counts as live."""
 
-    def __init__(self, store: RecallStore, indexer: RecallIndexer) -> None:
+    def __init__(self, store: RecallStore, archive: ArchiveStore, indexer: RecallIndexer) -> None:
         self._store = store
+        self._archive = archive
         self._indexer = indexer
 
     async def search(self, thread_id: str, state: Mapping[str, Any], query: str, limit: int) -> PastFound:
@@ -54,7 +57,7 @@ class RecallService:
         complete = await self._indexer.catch_up(thread_id)
         seen = conversation_of(state)
         live = {message.id for message in seen.messages}
-        found = await self._archived(thread_id, _marker(seen), wanted, live)
+        found = await self._archived(thread_id, seen, wanted, live)
         ranked = await asyncio.to_thread(rank, found.candidates, wanted, found.rarity, found.spellings)
         return PastFound(
             tuple(
@@ -73,7 +76,8 @@ class RecallService:
             if message.id and reference in (message.id, reference_of(message.id))
         }
         await self._indexer.catch_up(thread_id)
-        rows = await self._store.referred(thread_id, reference, _marker(seen))
+        compactions = await self._in_force(thread_id, seen)
+        rows = await self._store.referred(thread_id, reference, compactions) if compactions else []
         found = {row.message_id: said for row in rows if (said := of_json(row.message))} | live
         if len(found) > 1:
             raise InvalidInput(f"Several messages have the reference {reference}; read one by its id")
@@ -89,7 +93,7 @@ class RecallService:
         complete = await self._indexer.catch_up(thread_id)
         seen = conversation_of(state)
         messages = {message.id: message for message in seen.messages if message.id}
-        found = await self._archived(thread_id, _marker(seen), query, frozenset(messages))
+        found = await self._archived(thread_id, seen, query, messages.keys())
         live = await asyncio.to_thread(_live, list(messages.values()))
         rarity = _with_live(found.rarity, live, query, len(messages))
         shown = [each for each in (*found.candidates, *live) if not each.said.hidden]
@@ -108,9 +112,10 @@ class RecallService:
         ], complete
 
     async def _archived(
-        self, thread_id: str, compaction_id: str | None, query: Query, live: Any
+        self, thread_id: str, seen: SeenConversation, query: Query, live: Collection[str | None]
     ) -> _FromArchive:
-        if compaction_id is None:
+        compactions = await self._in_force(thread_id, seen)
+        if not compactions:
             return _FromArchive([], Rarity({}, 0), {}, {})
         hits = await self._store.hits(thread_id, query.words, query.terms)
         missing = [t for t in query.terms if not hits.by_term[t] and len(t) >= _SHORTEST_PIECE][
@@ -122,9 +127,16 @@ class RecallService:
         rarity = Rarity({term: len(places) for term, places in hits.by_term.items()}, hits.total)
         places = _chosen(hits, by_spelling, rarity)
         positions = list({place.position for place in places})
-        rows = await self._store.messages(thread_id, positions, compaction_id)
+        rows = await self._store.messages(thread_id, positions, compactions)
         candidates = await asyncio.to_thread(_candidates, rows, places, live)
         return _FromArchive(candidates, rarity, spellings, {row.position: row.message for row in rows})
+
+    async def _in_force(self, thread_id: str, seen: SeenConversation) -> list[str]:
+        """The compactions whose removed messages are past on the branch of the state."""
+        if not seen.marker:
+            return []
+        chain = chain_of(await self._archive.links(thread_id), seen.marker["compaction_id"])
+        return list({name for made in chain.in_force for name in (made.compaction_id, made.carrier_id)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +167,9 @@ def _chosen(hits: Hits, by_spelling: Mapping[str, Sequence[Place]], rarity: Rari
     return list(dict.fromkeys([*hits.every[:_MOST_WITH_ALL], *by_weight]))[:_MOST_READ]
 
 
-def _candidates(rows: Sequence[Archived], places: Sequence[Place], live: Any) -> list[Candidate]:
+def _candidates(
+    rows: Sequence[Archived], places: Sequence[Place], live: Collection[str | None]
+) -> list[Candidate]:
     parts: dict[int, list[int]] = {}
     for place in places:
         parts.setdefault(place.position, []).append(place.part)
@@ -192,8 +206,3 @@ def _with_live(rarity: Rarity, live: Sequence[Candidate], query: Query, messages
 
 def _piece(each: Ranked, query: Query) -> str:
     return snippet(each.candidate.text, query.text, query.terms, SNIPPET_CHARS)
-
-
-def _marker(seen: SeenConversation) -> str | None:
-    """The compaction that the state's chain ends with; None where it was never compacted."""
-    return seen.marker["compaction_id"] if seen.marker else None

@@ -12,6 +12,7 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from app.errors import InvalidInput, NotFound
+from app.persistence.archive import ArchiveStore
 from app.persistence.compactions import CompactionRecord, CompactionStore
 from app.persistence.database import Database
 from app.persistence.recall import RecallStore
@@ -28,7 +29,7 @@ class Archive:
         self.pool: Any = database.pool
         self.store = RecallStore(self.pool)
         self.indexer = RecallIndexer(self.store, period_s=0.05)
-        self.recall = RecallService(self.store, self.indexer)
+        self.recall = RecallService(self.store, ArchiveStore(self.pool), self.indexer)
         self._records = CompactionStore(self.pool)
 
     async def thread(self) -> str:
@@ -129,7 +130,7 @@ async def test_marks_of_sql_mean_nothing(archive: Archive, query: str) -> None:
 
 @pytest.mark.parametrize("query", ["", "  ", "?!…", "x" * 10_000])
 async def test_nothing_to_look_for_and_too_much_are_refused(archive: Archive, query: str) -> None:
-    with pytest.raises(InvalidInput, match="^query: "):
+    with pytest.raises(InvalidInput, match=r"^query: "):
         await archive.search(await archive.thread(), query, None)
 
 
