@@ -26,6 +26,7 @@ NAMES = (
     "held_for_a_run",
     "asking",
     "remembering",
+    "miscounting",
 )
 
 
@@ -158,6 +159,32 @@ async def test_items_of_the_store_are_seen_by_the_graph_and_by_the_owner(gateway
         await client.store.delete_item(["notes"], "last")
     assert item["value"] == {"text": "a note"}
     assert "plans/garden:beds" in said(values) and "notes:last" in said(values)
+
+
+@pytest.mark.parametrize(
+    "breaking", [{"messages": [{"role": "user", "content": "break"}]}, {"count": "x"}], ids=["node", "input"]
+)
+async def test_a_reducer_that_raises_ends_the_run_and_spoils_nothing_else(
+    gateway: Gateway, breaking: dict[str, Any]
+) -> None:
+    thread = await new_thread(gateway)
+    await ask(gateway, "miscounting", thread=thread)
+    failed = await ask(gateway, "miscounting", thread=thread, given=breaking, raise_error=False)
+    assert failed["__error__"]["error"] == "TypeError"
+    async with gateway.http() as http:
+        shown = (await http.get(f"/threads/{thread}")).json()
+        assert (shown["status"], shown["values"]["count"]) == ("error", 1)
+        for method, path in (
+            ("GET", f"/threads/{thread}/state"),
+            ("POST", f"/threads/{thread}/history"),
+            ("GET", f"/threads/{thread}/context"),
+            ("POST", f"/threads/{thread}/compact"),
+            ("POST", "/threads/search"),
+        ):
+            answer = await http.request(method, path, json={} if method == "POST" else None)
+            assert answer.status_code == 200, (path, answer.text)
+    values = await ask(gateway, "miscounting", "again", thread=thread)
+    assert (said(values), values["count"]) == ("done", 2)
 
 
 async def test_each_graph_has_an_assistant(gateway: Gateway) -> None:

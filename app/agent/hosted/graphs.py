@@ -11,6 +11,7 @@ from langgraph.store.base import BaseStore
 
 from app.agent.hosted.binding import Binding, SeenRequests, bound
 from app.agent.hosted.carry import carry_summary
+from app.agent.hosted.readable import readable
 from app.agent.hosted.shape import shape_of
 from app.agent.hosted.sources import Graph, LoadedGraph
 from app.agent.names import resolve_name
@@ -31,6 +32,8 @@ class HostedGraphs:
     ) -> None:
         self._loaded = {graph.name: graph for graph in loaded}
         self._shapes = {graph.name: shape_of(graph.name, graph.template) for graph in loaded}
+        self._states = {graph.name: readable(graph.template) for graph in loaded}
+        self._writers = {name: readable(shape.writer) for name, shape in self._shapes.items()}
         self._requests = {graph.name: SeenRequests(graph.name) for graph in loaded}
         self._compactor = compactor
         self._savers = savers
@@ -51,10 +54,10 @@ class HostedGraphs:
         return self._requests[self._known(name)].agent
 
     def for_state(self, name: str | None) -> Graph:
-        return self._loaded[self._known(name)].template.copy({"checkpointer": self._savers(), "store": None})
+        return self._states[self._known(name)].copy({"checkpointer": self._savers(), "store": None})
 
     def writer(self, name: str | None) -> Graph:
-        return self._shapes[self._known(name)].writer.copy({"checkpointer": self._savers()})
+        return self._writers[self._known(name)].copy({"checkpointer": self._savers()})
 
     @asynccontextmanager
     async def open_run(self, name: str, model_name: str, config: Mapping[str, Any]) -> AsyncIterator[Graph]:
@@ -64,7 +67,7 @@ class HostedGraphs:
         binding = Binding(self._compactor, model_name, self._requests[name])
         async with self._loaded[name].opened(config) as graph:
             with bound(binding):
-                yield graph.copy({"checkpointer": self._savers(), "store": store})
+                yield readable(graph).copy({"checkpointer": self._savers(), "store": store})
 
     def check_compactable(self, name: str | None, values: Mapping[str, Any]) -> None:
         self._shapes[self._known(name)].check_compactable(values)

@@ -147,6 +147,22 @@ def asking() -> StateGraph[Any, Any, Any, Any]:
     return outer
 
 
+class Counted(MessagesState):
+    count: Annotated[int, operator.add]
+
+
+async def miscount(state: Counted) -> dict[str, Any]:
+    """Writes what its reducer cannot take when it is asked to."""
+    return {"messages": [AIMessage("done")], "count": "x" if state["messages"][-1].text == "break" else 1}
+
+
+def miscounting() -> StateGraph[Any, Any, Any, Any]:
+    builder = StateGraph(Counted)
+    builder.add_node("miscount", miscount)
+    builder.add_edge(START, "miscount")
+    return builder
+
+
 async def remember(state: MessagesState, runtime: Runtime[Any]) -> dict[str, Any]:
     assert runtime.store
     said = state["messages"][-1].text
