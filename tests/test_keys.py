@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import argparse
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -11,101 +11,112 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.keys import _expiry
+from app.__main__ import _refuse_exposure
+from app.config import settings_from
+from app.errors import ConfigError, InvalidInput, NotFound
+from app.keys import add_keys, keys
 from tests.support.service import config, running
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def app(folder: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """A command that ends by itself."""
-    (folder / "config.yaml").touch()
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("THREADKEEP_")}
-    return subprocess.run(
-        [sys.executable, "-m", "app", *arguments, "--config", str(folder / "config.yaml")],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        env={**kept, **environ},
-    )
+def parsed(*arguments: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_keys(parser.add_subparsers(), argparse.ArgumentParser(add_help=False))
+    return parser.parse_args(["keys", *arguments])
 
 
-def test_a_key_is_made_listed_and_revoked(tmp_path: Path, database_url: str) -> None:
-    made = app(
-        tmp_path, "keys", "create", "--owner", "ann", "--expires", "30d", "--admin", DATABASE_URL=database_url
-    )
-    assert made.returncode == 0, made.stderr
-    key = made.stdout.strip()
-    key_id = key.split("_")[1]
+async def said(capsys: pytest.CaptureFixture[str], database_url: str, *arguments: str) -> tuple[str, str]:
+    """What the command prints, to both of its streams."""
+    await keys(settings_from({}, environ={"DATABASE_URL": database_url}), parsed(*arguments))
+    return tuple(capsys.readouterr())  # type: ignore[return-value]
+
+
+async def test_a_key_is_made_listed_and_revoked(
+    capsys: pytest.CaptureFixture[str], database_url: str
+) -> None:
+    key, about = await said(capsys, database_url, "create", "--owner", "ann", "--expires", "30d", "--admin")
+    key, key_id = key.strip(), key.split("_")[1]
     assert key.startswith("tk_")
-    assert key not in made.stderr
-    listed = app(tmp_path, "keys", "list", DATABASE_URL=database_url).stdout
-    assert key_id in listed
-    assert "ann" in listed
+    assert key_id in about
+    assert key not in about
+    listed, _ = await said(capsys, database_url, "list")
+    assert listed.splitlines()[1].split()[:3] == [key_id, "ann", "yes"]
     assert key not in listed
-    revoked = app(tmp_path, "keys", "revoke", key_id, DATABASE_URL=database_url)
-    assert revoked.stdout == f"Key {key_id} of 'ann' is revoked.\n"
-    missing = app(tmp_path, "keys", "revoke", "nothing", DATABASE_URL=database_url)
-    assert (missing.returncode, missing.stderr) == (2, "threadkeep: There is no key nothing\n")
-    wrong = app(tmp_path, "keys", "create", "--owner", "a\nb", DATABASE_URL=database_url)
-    assert wrong.returncode == 2
-    assert wrong.stderr.startswith("threadkeep: owner: must be")
+    assert (await said(capsys, database_url, "list", "--owner", "bob"))[0].count("\n") == 1
+    assert (await said(capsys, database_url, "revoke", key_id))[0] == f"Key {key_id} of 'ann' is revoked.\n"
+    with pytest.raises(NotFound):
+        await said(capsys, database_url, "revoke", "nothing")
+    for wrong in ("a\nb", " a", "x" * 201):
+        with pytest.raises(InvalidInput):
+            await said(capsys, database_url, "create", "--owner", wrong)
 
 
 @pytest.mark.parametrize(
     ("text", "span"), [("12h", timedelta(hours=12)), ("30d", timedelta(days=30)), ("8w", timedelta(weeks=8))]
 )
 def test_a_key_may_expire_after_a_span(text: str, span: timedelta) -> None:
-    assert abs(_expiry(text) - datetime.now(UTC) - span) < timedelta(seconds=5)
+    expires = parsed("create", "--owner", "ann", "--expires", text).expires
+    assert abs(expires - datetime.now(UTC) - span) < timedelta(seconds=5)
 
 
 def test_a_key_may_expire_on_a_day() -> None:
-    assert _expiry("2999-12-31") == datetime(2999, 12, 31, tzinfo=UTC)
+    expires = parsed("create", "--owner", "ann", "--expires", "2999-12-31").expires
+    assert expires == datetime(2999, 12, 31, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("text", ["2001-01-01", "soon", "0d", "-3d", "30", "99999w1"])
-def test_what_is_no_time_to_come_is_refused(tmp_path: Path, text: str) -> None:
-    ended = app(tmp_path, "keys", "create", "--owner", "ann", f"--expires={text}")
-    assert ended.returncode == 2
-    assert "--expires" in ended.stderr
+@pytest.mark.parametrize("text", ["2001-01-01", "soon", "0d", "-3d", "30", "999999d"])
+def test_what_is_no_time_to_come_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parsed("create", "--owner", "ann", f"--expires={text}")
+    assert "--expires" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
-def test_without_accounts_it_does_not_listen_to_others(tmp_path: Path, host: str) -> None:
-    ended = app(tmp_path, "serve", "--port", "0", "--host", host)
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.0.2.7"])
+def test_without_accounts_others_are_kept_out(address: str) -> None:
+    with pytest.raises(ConfigError, match=r"auth\.type to api_key"):
+        _refuse_exposure(settings_from({}), address)
+    for open_on_purpose in ({"server": {"allow_unauthenticated": True}}, {"auth": {"type": "api_key"}}):
+        _refuse_exposure(settings_from(open_on_purpose), address)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.3.2.1", "::1"])
+def test_this_machine_is_nobody_else(address: str) -> None:
+    _refuse_exposure(settings_from({}), address)
+
+
+def test_it_stops_with_one_clear_line_before_anything_is_made(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").touch()
+    command = ["serve", "--port", "0", "--host", "0.0.0.0", "--config", str(tmp_path / "config.yaml")]
+    ended = subprocess.run(
+        [sys.executable, "-m", "app", *command],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
     assert ended.returncode == 2
     assert ended.stderr.count("\n") == 1
-    for said in (host, "auth.type", "server.allow_unauthenticated", "THREADKEEP_ALLOW_UNAUTHENTICATED"):
-        assert said in ended.stderr
+    for named in ("0.0.0.0", "auth.type", "server.allow_unauthenticated", "THREADKEEP_ALLOW_UNAUTHENTICATED"):
+        assert named in ended.stderr
     assert not (tmp_path / ".threadkeep").exists()
 
 
-async def test_it_does_with_accounts_and_where_that_is_said(tmp_path: Path, database_url: str) -> None:
-    said = {"THREADKEEP_ALLOW_UNAUTHENTICATED": "1"}
+async def test_with_accounts_it_listens_to_everybody_and_asks_who_they_are(
+    tmp_path: Path, database_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    environ = {"THREADKEEP_AUTH": "api_key"}
     async with running(
-        tmp_path, config(), "--host", "0.0.0.0", environ=said, database_url=database_url
-    ) as process:
-        port = process.url.rpartition(":")[2]
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}/api") as http:
-            assert (await http.post("/threads", json={})).status_code == 200
-        assert "there are no accounts" in "".join(process.output)
-    async with running(
-        tmp_path,
-        config(),
-        "--host",
-        "0.0.0.0",
-        environ={"THREADKEEP_AUTH": "api_key"},
-        database_url=database_url,
+        tmp_path, config(), "--host", "0.0.0.0", environ=environ, database_url=database_url
     ) as process:
         port = process.url.rpartition(":")[2]
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}/api") as http:
             assert (await http.post("/threads", json={})).status_code == 401
-            key = app(tmp_path, "keys", "create", "--owner", "ann", DATABASE_URL=database_url).stdout.strip()
-            http.headers["x-api-key"] = key
+            key, _ = await said(capsys, database_url, "create", "--owner", "ann")
+            http.headers["x-api-key"] = key.strip()
             assert (await http.post("/threads", json={})).status_code == 200
         output = "".join(process.output)
-        assert "by API key" in output
-        assert "there are no accounts" not in output
-        assert key not in output
+    assert "by API key" in output
+    assert "there are no accounts" not in output
+    assert key.strip() not in output
