@@ -151,6 +151,14 @@ def compacts_once(output: str) -> None:
     assert "  removed: human 'Hello, who are you?'" in output
 
 
+def undoes_and_redoes(output: str) -> None:
+    undo, redo = json_lines(output)
+    assert (undo["kind"], redo["kind"]) == ("undo", "redo")
+    assert undo["restored_message_count"] == redo["removed_message_count"] > 0
+    assert "archived human\n" in output and "live ai\n" in output
+    assert re.search(r"^compacted behind \d+ committed$", output, re.MULTILINE)
+
+
 def compacts_by_itself(output: str) -> None:
     told = [
         json.loads(line.removeprefix("data: ")) for line in output.splitlines() if line.startswith("data: ")
@@ -187,6 +195,7 @@ EXPECTED: dict[str, Callable[[str], None]] = {
     "Look at the context": shows_the_context,
     "See what a compaction would do": foresees_a_compaction,
     "Compact it by hand": compacts_once,
+    "Read the whole conversation, and take the compaction back": undoes_and_redoes,
     "Let it happen by itself": compacts_by_itself,
     "Leave a stream and come back": comes_back,
     "Restart it": is_still_there,
@@ -334,4 +343,6 @@ def test_every_page_that_is_linked_exists() -> None:
         if line.startswith("#")
     }
     for link in links:
-        assert link[1:] in headings if link.startswith("#") else (ROOT / link.partition("#")[0]).exists(), link
+        assert link[1:] in headings if link.startswith("#") else (ROOT / link.partition("#")[0]).exists(), (
+            link
+        )

@@ -94,6 +94,27 @@ async def test_a_graph_that_knows_nothing_of_us_sees_the_summary_as_a_message(ri
         assert any(PLAN in call.text for call in rig.agent_calls())
 
 
+@pytest.mark.parametrize("graph", [*WITHOUT_CHANNEL, "my_agent"])
+async def test_a_compaction_of_a_graph_of_ones_own_can_be_taken_back(rig: Rig, graph: str) -> None:
+    async with thread_of(rig, graph, talk(20)) as thread:
+        before = await thread.messages()
+        first = (await thread.compacted())["compaction_id"]
+        await thread.put(talk(20, start=100))
+        grown = [message["content"] for message in await thread.messages()]
+        second = (await thread.compacted())["compaction_id"]
+        await thread.undone(second)
+        assert [message["content"] for message in await thread.messages()] == grown
+        await thread.redone(second)
+        await thread.undone(second)
+        await thread.undone(first)
+        assert (await thread.messages())[: len(before)] == before
+        assert summaries(await thread.messages()) == []
+        entries = [entry["message"] for entry in await thread.conversation()]
+        assert entries == await thread.messages()
+        assert (await thread.compacted())["compacted"]
+        assert [entry["message"] for entry in await thread.conversation()] == entries
+
+
 @pytest.mark.parametrize("graph", WITHOUT_CHANNEL)
 async def test_the_next_compaction_reads_the_summary_and_replaces_it(rig: Rig, graph: str) -> None:
     async with thread_of(rig, graph, talk(20)) as thread:
