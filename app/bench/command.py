@@ -1,4 +1,4 @@
-"""``python -m app bench compaction``: what it takes and where its figures go."""
+"""``python -m app bench compaction|recall``: what it takes and where its figures go."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import argparse
 import json
 import logging
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from app.bench import recall, recall_report
 from app.bench.report import document, machine, tables
-from app.bench.suite import QUICK, THOROUGH, measure
+from app.bench.suite import QUICK, THOROUGH, measure, own_database
 from app.config import Settings
 
 _SMALLEST, _LARGEST = 20, 20_000
@@ -31,8 +33,12 @@ def add_bench(commands: Any, common: argparse.ArgumentParser) -> None:
         type=_sizes,
         help=f"messages of the measured threads, by default {','.join(map(str, THOROUGH.sizes))}",
     )
-    compaction.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
-    compaction.add_argument("--quick", action="store_true", help="seconds instead of minutes, rough figures")
+    search = subjects.add_parser(
+        "recall", parents=[common], help="searches of a long archive, and what archiving costs a compaction"
+    )
+    for subject in (compaction, search):
+        subject.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
+        subject.add_argument("--quick", action="store_true", help="seconds instead of minutes, rough figures")
 
 
 async def bench(settings: Settings, arguments: argparse.Namespace) -> None:
@@ -44,13 +50,30 @@ async def bench(settings: Settings, arguments: argparse.Namespace) -> None:
         arguments.json.open("a").close()  # rather now than after minutes
     # What the service would say about its model and its compactions is not what is asked for here.
     logging.disable(logging.WARNING)
+    on = machine()
+    measured = _recall if arguments.subject == "recall" else _compaction
+    text, figures = await measured(settings, arguments, on)
+    sys.stdout.write(text + "\n")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(figures, indent=2, ensure_ascii=False) + "\n")
+
+
+async def _compaction(
+    settings: Settings, arguments: argparse.Namespace, on: Mapping[str, Any]
+) -> tuple[str, dict[str, Any]]:
     scope = QUICK if arguments.quick else THOROUGH
     scope = replace(scope, sizes=arguments.sizes or scope.sizes)
-    on = machine()
     figures = await measure(settings, scope, _progress)
-    sys.stdout.write(tables(figures, on) + "\n")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(document(figures, on), indent=2, ensure_ascii=False) + "\n")
+    return tables(figures, on), document(figures, on)
+
+
+async def _recall(
+    settings: Settings, arguments: argparse.Namespace, on: Mapping[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    scope = recall.QUICK if arguments.quick else recall.THOROUGH
+    async with own_database(settings) as (own_settings, database):
+        figures = await recall.measure_recall(own_settings, database, scope, _progress)
+    return recall_report.tables(figures, on), recall_report.document(figures, on)
 
 
 def _progress(text: str) -> None:

@@ -16,7 +16,7 @@ from app.bench.suite import Figures
 Row = Sequence[str]
 
 _PACKAGES = ("langchain", "langchain-core", "langgraph", "langgraph-checkpoint-postgres")
-_LEFT_COLUMNS = frozenset({"case", "middleware", "trigger", "keep", "mode", "thread", "goal"})
+_LEFT_COLUMNS = frozenset({"searches for", "case", "middleware", "trigger", "keep", "mode", "thread", "goal"})
 
 
 def machine() -> dict[str, Any]:
@@ -54,11 +54,11 @@ def tables(figures: Figures, on: Mapping[str, Any]) -> str:
     goals = goals_of(figures)
     parts = [
         f"{on['system']}, Python {on['python']}, {on['processors']} processors, load {on['load_average']} at the start",
-        _section("The hook before a model call while nothing fires (ms of processor time)", _hook(figures)),
-        _section("A compaction without its model (ms of processor time)", _planning(figures)),
-        _section("Turns of a thread, compacted and not", _storage(figures)),
-        _section("One question, many steps with large results", _errand(figures)),
-        _section("Goals for 10,000 messages", _goals(goals)) if goals else "",
+        section("The hook before a model call while nothing fires (ms of processor time)", _hook(figures)),
+        section("A compaction without its model (ms of processor time)", _planning(figures)),
+        section("Turns of a thread, compacted and not", _storage(figures)),
+        section("One question, many steps with large results", _errand(figures)),
+        section("Goals for 10,000 messages", goal_rows(goals)) if goals else "",
         f"Measured in {figures.seconds:g} s.",
     ]
     return "\n\n".join(part for part in parts if part)
@@ -119,7 +119,7 @@ def _errand(figures: Figures) -> Iterator[Row]:
         )
 
 
-def _goals(goals: Sequence[Goal]) -> Iterator[Row]:
+def goal_rows(goals: Sequence[Goal]) -> Iterator[Row]:
     yield "goal", "measured", "at most", ""
     for goal in goals:
         yield goal.name, f"{goal.value:.3g}", f"{goal.limit:g}", "met" if goal.met else "MISSED"
@@ -133,7 +133,7 @@ def _size(amount: float) -> str:
     return f"{amount:.0f} B"
 
 
-def _section(title: str, rows: Iterator[Row]) -> str:
+def section(title: str, rows: Iterator[Row]) -> str:
     """Aligned columns below a title; numbers to the right."""
     table = list(rows)
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]

@@ -46,12 +46,15 @@ class Rig:
 
 
 def build_compactor(
-    settings: SummarizationSettings, models: ChatModels, pool: AsyncConnectionPool[Any]
+    settings: SummarizationSettings,
+    models: ChatModels,
+    pool: AsyncConnectionPool[Any],
+    records: CompactionStore | None = None,
 ) -> ThreadCompactor:
     return ThreadCompactor(
         settings,
         models,
-        CompactionStore(pool),
+        records or CompactionStore(pool),
         BreakerStore(pool),
         PinStore(pool),
         CompactionMetrics(CollectorRegistry()),
@@ -65,9 +68,10 @@ def assemble(
     models: ChatModels,
     tools: Sequence[BaseTool],
     placeholder: BaseChatModel,
+    records: CompactionStore | None = None,
 ) -> Rig:
-    threads, records = ThreadStore(pool), CompactionStore(pool)
-    compactor = build_compactor(settings.summarization, models, pool)
+    threads, records = ThreadStore(pool), records or CompactionStore(pool)
+    compactor = build_compactor(settings.summarization, models, pool, records)
 
     def saver() -> ThreadSaver:
         return ThreadSaver(pool, compactor.committed)

@@ -54,7 +54,7 @@ async def measure(settings: Settings, scope: Scope, say: Callable[[str], None]) 
     inside the data folder; both are gone afterwards. Raises DatabaseError.
     """
     start = time.monotonic()
-    async with _database(settings) as (own_settings, database):
+    async with own_database(settings) as (own_settings, database):
         say(f"turns of a thread of {scope.growth.messages} messages, compacted and not")
         storage = await measure_storage(own_settings, database, scope.growth)
         say("an errand of 40 steps")
@@ -73,7 +73,7 @@ async def measure(settings: Settings, scope: Scope, say: Callable[[str], None]) 
 
 
 @asynccontextmanager
-async def _database(settings: Settings) -> AsyncIterator[tuple[Settings, Database]]:
+async def own_database(settings: Settings) -> AsyncIterator[tuple[Settings, Database]]:
     """A migrated database of our own, and the settings with a data folder of our own."""
     given = settings.database.url
     with scratch_folder(settings.data_dir) as folder:
