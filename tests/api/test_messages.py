@@ -137,8 +137,8 @@ async def test_an_answer_says_when_and_by_which_run_it_was_given(rig: Rig) -> No
         for _ in range(2):
             question, answer = (await thread.page(limit=2, before_seq=28))["data"]
             assert (question["message"]["content"], answer["run_id"]) == ("hello", run["run_id"])
-            assert run["created_at"] <= answer["created_at"] <= run["updated_at"]
-            assert abs(moment(question["created_at"]) - moment(run["created_at"])).total_seconds() < 10
+            assert str(run["created_at"]) <= answer["created_at"] <= run["updated_at"]
+            assert abs(moment(question["created_at"]) - moment(str(run["created_at"]))).total_seconds() < 10
             assert (await thread.page(limit=1, before_seq=5))["data"][0]["created_at"] is None
             await thread.put(talk(6, start=50))
             await compacted(thread)

@@ -45,7 +45,7 @@ ODD: Sequence[BaseMessage] = (
     ToolMessage("r", id="pair", tool_call_id="c1", artifact=("not", "a list")),
     ToolMessage("r", id="error", tool_call_id="c1", artifact=ValueError("an object of a tool")),
     SystemMessage("s", id="flags", additional_kwargs={"hide_from_ui": True, "set": {1}, 1: "number"}),
-    AIMessageChunk("chunk", id="chunk", tool_call_chunks=[]),
+    AIMessageChunk(content="chunk", id="chunk", tool_call_chunks=[]),
     HumanMessage("named", id="named", name="anna"),
 )
 
