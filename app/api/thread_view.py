@@ -42,7 +42,18 @@ def with_choice(
     return {**chosen, "extracted": {alias: extract(plain, path) for alias, path in paths.items()}}
 
 
-def needs_values(select: Sequence[str] | None, paths: Mapping[str, str] | None) -> bool:
-    """Whether the live values are shown at all; reading them is what a search costs."""
-    wanted = not select or "values" in select
-    return wanted or any(path.startswith("values") for path in (paths or {}).values())
+def needs_values(thread: Thread, select: Sequence[str] | None, paths: Mapping[str, str] | None) -> bool:
+    """Whether the state has to be read for what is shown; reading states is what a search costs.
+
+    The row of a thread that is not at work has its small values, the title among them: a list of titles reads none.
+    """
+    if not select or "values" in select:
+        return True
+    known = {} if thread.status == "busy" else (thread.values or {})
+    asked = [path for path in (paths or {}).values() if path.startswith("values")]
+    return any(_channel(path) not in known for path in asked)
+
+
+def _channel(path: str) -> str:
+    """The channel that a path into the values begins with."""
+    return path.removeprefix("values").lstrip(".").split(".")[0].split("[")[0]

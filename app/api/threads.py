@@ -55,8 +55,9 @@ async def search_threads(owner: Owner, injected: Injected, body: ThreadSearch | 
         sort_by=body.sort_by or "updated_at",
         sort_order=body.sort_order or "desc",
     )
-    values = await _values_of(injected, page) if needs_values(body.select, body.extract) else {}
-    shown = (thread_to_json(thread, values.get(thread.thread_id)) for thread in page)
+    live = [thread for thread in page if needs_values(thread, body.select, body.extract)]
+    values = await _values_of(injected, live)
+    shown = (thread_to_json(thread, values.get(thread.thread_id, thread.values)) for thread in page)
     headers = {"X-Pagination-Total": str(total)}
     if body.offset + len(page) < total:
         headers["X-Pagination-Next"] = str(body.offset + len(page))
@@ -75,7 +76,7 @@ async def get_thread(
     return await _whole(injected, await injected.threads.get(owner, thread_id))
 
 
-@router.patch("/{thread_id}")
+@router.patch("/{thread_id}", responses={204: {"description": "Changed, as Prefer asked for it"}})
 async def patch_thread(
     thread_id: ThreadId,
     owner: Owner,

@@ -8,6 +8,9 @@ import httpx
 import pytest
 from langgraph_sdk.client import LangGraphClient
 
+from app.persistence.database import connect
+from tests.support.gateway import Gateway
+
 
 @pytest.fixture
 async def threads(client: LangGraphClient) -> list[dict[str, Any]]:
@@ -94,3 +97,14 @@ async def test_parts_of_a_thread_can_be_extracted_by_path(client: LangGraphClien
     )
     assert found["extracted"] == {"last": "two", "second": 2, "none": None, "odd": None}
     assert found.keys() == {"thread_id", "extracted"}
+
+
+async def test_a_list_of_titles_reads_no_state(idle_gateway: Gateway, client: LangGraphClient) -> None:
+    thread_id = (await client.threads.create())["thread_id"]
+    await client.threads.update_state(thread_id, {"title": "Lighthouses", "messages": []})
+    async with await connect(idle_gateway.core.database.url) as connection:
+        await connection.execute("DELETE FROM checkpoints WHERE thread_id = %s", (thread_id,))
+    found: Any = await client.threads.search(
+        ids=[thread_id], select=["thread_id"], extract={"title": "values.title"}
+    )
+    assert found == [{"thread_id": thread_id, "extracted": {"title": "Lighthouses"}}]

@@ -70,7 +70,7 @@ export class CompactDialog {
   _listing(title, items) {
     const rows = items.slice(0, LISTED).map((item) => h("li", {}, h("span", { class: "said" }, this._lines.get(item.message_id) ?? item.message_id), h("span", { class: "why" }, whyText(item.why))));
     const rest = items.length - rows.length;
-    return h("section", { "aria-label": title }, h("h3", {}, title), h("ol", {}, rows), rest > 0 ? h("p", { class: "faint" }, t("andMore", { count: number(rest) })) : null);
+    return h("section", { "aria-label": title, tabindex: 0 }, h("h3", {}, title), h("ol", {}, rows), rest > 0 ? h("p", { class: "faint" }, t("andMore", { count: number(rest) })) : null);
   }
 
   /** Has a summary written that changes nothing yet. */

@@ -125,7 +125,7 @@ class App {
     this.seenChange = null;
     this.threads.select(threadId);
     this.toggleSidebar(false);
-    this.gauge.open(threadId);
+    this.gauge.open(null);
     this.tools.hidden = !threadId;
     this.composer.showTodos([]);
     this.conversation.error = null;
@@ -137,6 +137,7 @@ class App {
   async openThread(threadId) {
     try {
       await this.conversation.open(threadId);
+      if (threadId === this.threadId) this.gauge.open(threadId);
       if (threadId) await this.takeStatus(threadId);
     } catch (error) {
       if (threadId !== this.threadId || error.name === "AbortError") return;

@@ -60,14 +60,14 @@ function facts(record) {
 
 function summaryOf(record) {
   const text = record.summary_text ?? "";
-  return h("section", { "aria-label": t("summary") }, h("h4", {}, t("summary")), record.summary_html ? rendered(record.summary_html, { class: "text markdown" }) : h("div", { class: "text plain" }, text));
+  return h("section", { "aria-label": t("summary"), tabindex: 0 }, h("h4", {}, t("summary")), record.summary_html ? rendered(record.summary_html, { class: "text markdown" }) : h("div", { class: "text plain" }, text));
 }
 
 function replacedBy(record) {
   const messages = record.removed_messages ?? [];
   const shown = messages.slice(0, SHOWN).map((message) => h("li", { class: `is-${message.type}` }, h("span", { class: "who" }, message.name ?? t(`role.${message.type}`)), h("span", { class: "said" }, gist(message))));
   const rest = messages.length - shown.length;
-  return h("section", { "aria-label": t("replaced") }, h("h4", {}, t("replacedCount", { count: number(messages.length) })), h("ol", {}, shown), rest > 0 ? h("p", { class: "faint" }, t("andMore", { count: number(rest) })) : null);
+  return h("section", { "aria-label": t("replaced"), tabindex: 0 }, h("h4", {}, t("replacedCount", { count: number(messages.length) })), h("ol", {}, shown), rest > 0 ? h("p", { class: "faint" }, t("andMore", { count: number(rest) })) : null);
 }
 
 function gist(message) {
