@@ -29,7 +29,7 @@ async def list_facts(owner: Owner, injected: Injected) -> Json:
     return Json({"data": await injected.memory.facts(owner)})
 
 
-@router.delete("")
+@router.delete("", status_code=204)
 async def forget_everything(owner: Owner, injected: Injected) -> Response:
     """Threads and their summaries stay as they are."""
     await injected.memory.clear(owner)
@@ -47,7 +47,7 @@ async def put_fact(key: str, body: FactBody, owner: Owner, injected: Injected) -
     return Json(await injected.memory.put(owner, key, body.text))
 
 
-@router.delete("/{key}")
+@router.delete("/{key}", status_code=204)
 async def forget_fact(key: str, owner: Owner, injected: Injected) -> Response:
     await injected.memory.delete(owner, key)
     return no_content()

@@ -72,7 +72,7 @@ async def get_run(thread_id: ThreadId, run_id: RunId, owner: Owner, injected: In
     return Json(run_to_json(await _run(thread_id, run_id, owner, injected)))
 
 
-@router.delete("/{run_id}")
+@router.delete("/{run_id}", status_code=204)
 async def delete_run(thread_id: ThreadId, run_id: RunId, owner: Owner, injected: Injected) -> Response:
     """Delete a finished run and its events; its checkpoints stay, they are the thread's."""
     await _run(thread_id, run_id, owner, injected)
@@ -110,7 +110,7 @@ async def join_stream(
     return streaming(events, injected, run, cancel_on_disconnect)
 
 
-@router.post("/{run_id}/cancel")
+@router.post("/{run_id}/cancel", status_code=202, responses={204: {"description": "It has ended"}})
 async def cancel_run(
     thread_id: ThreadId,
     run_id: RunId,

@@ -65,7 +65,7 @@ class NamespaceSearch(Body):
     offset: Offset = 0
 
 
-@router.put("/items")
+@router.put("/items", status_code=204)
 async def put_item(body: ItemPut, owner: Owner, injected: Injected) -> Response:
     """Write an item, in the place of one that is there. ``ttl`` is minutes since it was written or last read."""
     await injected.store.put(owner, body.namespace, body.key, body.value, body.ttl)
@@ -79,7 +79,7 @@ async def get_item(owner: Owner, injected: Injected, query: Annotated[ItemQuery,
     return Json(await injected.store.get(owner, labels, query.key, query.refresh_ttl))
 
 
-@router.delete("/items")
+@router.delete("/items", status_code=204)
 async def delete_item(body: ItemDelete, owner: Owner, injected: Injected) -> Response:
     await injected.store.delete(owner, body.namespace, body.key)
     return no_content()

@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from app import __version__
 from app.api.deps import Admin, Injected
@@ -68,7 +68,7 @@ async def docs(request: Request) -> Response:
     return HTMLResponse(page(request.app.openapi()), headers=PAGE_HEADERS)
 
 
-@router.get("/metrics")
+@router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(injected: Injected, admin: Admin) -> Response:
     """Prometheus' text format. For administrators, where there are accounts."""
     return Response(generate_latest(injected.registry), media_type=CONTENT_TYPE_LATEST)
