@@ -1,4 +1,4 @@
-"""For administrators: which keys and owners there are. Keys are made on the command line only."""
+"""For administrators: keys, owners, and the end of an owner. Keys are made on the command line only."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from fastapi import APIRouter
 
 from app.api.deps import Admin, Injected
 from app.api.responses import Json
+from app.errors import InvalidInput
+from app.services.accounts import check_owner
 
 router = APIRouter(tags=["accounts"])
 
@@ -28,3 +30,15 @@ async def revoke_key(key_id: str, injected: Injected, admin: Admin) -> Json:
 async def list_owners(injected: Injected, admin: Admin) -> Json:
     """Who has a key or a thread. The empty name owns what was there before accounts."""
     return Json({"data": await injected.keys.owners()})
+
+
+@router.delete("/owners/{owner:path}")
+async def erase_owner(owner: str, injected: Injected, admin: Admin) -> Json:
+    """Erase everything of an owner: threads, facts, items, assistants, keys. ``busy`` threads are still there, and what
+    is kept beside threads too: ask again. Goes on when the client leaves."""
+    if not check_owner(owner, "path.owner"):
+        raise InvalidInput(
+            "path.owner: must not be empty; what was there before accounts is erased by the command"
+        )
+    erased = await injected.background.finish(injected.upkeep.erasure.erase_owner(owner))
+    return Json({"owner": owner, "threads": list(erased.threads), "busy": list(erased.busy)})

@@ -203,6 +203,25 @@ async def test_an_administrator_lists_keys_without_seeing_them_and_revokes_one(a
     assert "carl" not in owners
 
 
+async def test_an_administrator_erases_an_owner_and_nobody_else(accounts: Accounts) -> None:
+    await accounts.add("gone/for good")
+    async with (
+        accounts.http("gone/for good") as gone,
+        accounts.http("root") as root,
+        accounts.http("ann") as ann,
+    ):
+        thread_id = (await gone.post("/threads", json={})).json()["thread_id"]
+        of_ann = (await ann.post("/threads", json={})).json()["thread_id"]
+        await gone.put("/memory/colour", json={"text": "Likes blue"})
+        answer = (await root.delete("/owners/gone%2Ffor%20good")).json()
+        assert answer == {"owner": "gone/for good", "threads": [thread_id], "busy": []}
+        assert (await root.get("/keys", params={"owner": "gone/for good"})).json()["data"] == []
+        root.headers["x-threadkeep-owner"] = "gone/for good"
+        assert (await root.get(f"/threads/{thread_id}")).status_code == 404
+        assert (await root.get("/memory")).json()["data"] == []
+        assert (await ann.get(f"/threads/{of_ann}")).status_code == 200
+
+
 async def test_a_revoked_or_expired_key_is_refused_at_the_latest_when_it_is_forgotten(
     accounts: Accounts,
 ) -> None:

@@ -40,6 +40,7 @@ ROWS: dict[str, Row] = {
     "GET /api/keys": Row("admin"),
     "DELETE /api/keys/{key_id}": Row("admin"),
     "GET /api/owners": Row("admin"),
+    "DELETE /api/owners/{owner}": Row("admin"),
     "GET /api/models": Row("everybody"),
     "GET /api/skills": Row("everybody"),
     "GET /api/features": Row("everybody"),
@@ -230,6 +231,7 @@ async def things_of(ann: httpx.AsyncClient) -> dict[str, str]:
         "key": "colour",
         "key_id": "0123456789abcdef",
         "namespace": "none",
+        "owner": "nobody-yet",
     }
 
 
