@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
@@ -14,7 +15,7 @@ import pytest_asyncio
 from app.config import settings_from
 from app.redaction import PLACEHOLDER, Redactor
 from app.telemetry import set_up_logging
-from tests.support.answers import Fail, Reply
+from tests.support.answers import Fail, Reply, Request
 from tests.support.rig import SMALL, Rig, rigged
 from tests.support.threads import SUMMARY, Message, Thread, is_title_call, new_thread, talk
 
@@ -26,7 +27,8 @@ OWN = "ACME-0123456789"
 SECRETS = (KEY, PASSWORD, OWN)
 URL = f"postgresql://ann:{PASSWORD}@db/garden"
 PATTERNS = [{"name": "acme", "regex": "ACME-[0-9]{4,20}"}]
-TITLED = {"title": {"enabled": True}}
+BESIDE = {"title": {"enabled": True}, "memory": {"enabled": True, "debounce_s": 0.05}}
+PATIENCE_S = 20
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=[True, False], ids=["kept", "not kept"])
@@ -34,7 +36,7 @@ async def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, database_template: str
 ) -> AsyncIterator[Rig]:
     folder = tmp_path_factory.mktemp("secrets")
-    sections = {"secrets": {"patterns": PATTERNS, "archive_originals": request.param}, **TITLED}
+    sections = {"secrets": {"patterns": PATTERNS, "archive_originals": request.param}, **BESIDE}
     async with rigged(folder, database_template, SMALL, **sections) as rig:
         yield rig
 
@@ -180,3 +182,18 @@ async def test_a_title_has_none(rig: Rig) -> None:
         assert all(without(request.text) for request in titles)
         assert "[secret:github-token:" in (await thread.values())["title"]
         assert KEY in (await thread.messages())[0]["content"]
+
+
+async def test_who_notes_what_is_known_of_the_person_reads_none(rig: Rig) -> None:
+    async with new_thread(rig.gateway) as thread:
+        await thread.run(f"I am Ann, and I deploy with {KEY} to {URL}")
+        async with asyncio.timeout(PATIENCE_S):
+            while not (read := [call for call in rig.agent_calls() if is_about_ann(call)]):
+                await asyncio.sleep(0.05)
+    assert all(without(call.text) for call in read)
+    assert "I am Ann, and I deploy with [secret:github-token:" in read[0].text
+
+
+def is_about_ann(request: Request) -> bool:
+    """It is to be read for facts, among other threads of other tests."""
+    return "<memory_transcript>" in request.text and "I am Ann" in request.text
