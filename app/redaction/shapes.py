@@ -133,6 +133,7 @@ SHAPES: tuple[Shape, ...] = (
     *_key("linear-key", r"lin_api_[A-Za-z0-9]{30,64}+"),
     *_key("tavily-key", r"tvly-[A-Za-z0-9_-]{20,128}+", accept=is_random_key),
     *_key("age-secret-key", r"AGE-SECRET-KEY-1[0-9A-Z]{58}"),
+    *_key("threadkeep-key", r"tk_[0-9a-f]{16}_[A-Za-z0-9_-]{43}"),
     *_key("jwt", _JWT),
     Shape(CREDENTIAL, _URL, ("://",), is_url_password),
     Shape(CREDENTIAL, _AUTHORIZATION, ("authorization",), is_header_value),
