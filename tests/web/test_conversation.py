@@ -121,6 +121,7 @@ async def test_a_run_is_stopped(window: Window) -> None:
     await expect(window.messages("ai")).to_have_count(1)
     await window.button("Stop").click()
     await window.settled()
+    await expect(window.messages("ai")).to_contain_text("The agent does not remember this part")
     await window.say("And now?")
     assert await window.texts("human") == ["/slow 1500", "And now?"]
 

@@ -301,8 +301,9 @@ class App {
   async ended({ error }) {
     this.setBusy(false);
     this.conversation.error = error;
-    const failedCompaction = this.conversation.transcript.progress?.status === "failed";
-    if (!failedCompaction) this.conversation.transcript.endRun();
+    const { transcript } = this.conversation;
+    if (transcript.progress?.status !== "failed") transcript.progress = null;
+    transcript.endRun();
     await this.refresh();
   }
 

@@ -10,10 +10,12 @@ const LONG_RESULT = 4_000;
 /** `view` knows results of calls, delegations, what is unfolded, and what the person may do: see conversation.js. */
 export function messageNode(entry, view) {
   const { message } = entry;
-  const classes = ["message", `is-${message.type}`, entry.archived ? "is-archived" : "", entry.pinned ? "is-pinned" : ""];
+  const classes = ["message", `is-${message.type}`, entry.archived ? "is-archived" : "", entry.pinned ? "is-pinned" : "", entry.cut ? "is-cut" : ""];
   const node = h("article", { class: classes.filter(Boolean).join(" "), data: { key: entry.key, seq: entry.seq ?? "" }, "aria-label": label(entry) });
   if (entry.archived) node.append(h("span", { class: "badge", title: t("archivedHint") }, t("archived")));
-  node.append(...parts(entry, view), actions(entry, view));
+  node.append(...parts(entry, view));
+  if (entry.cut) node.append(h("span", { class: "badge" }, t("cut")));
+  node.append(actions(entry, view));
   return node;
 }
 

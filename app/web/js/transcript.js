@@ -113,6 +113,7 @@ export class Transcript {
   /** One event of a run. Returns what changed: "text" when only the text of one message grew, else "all" or null. */
   take(event) {
     const [name, ...within] = event.event.split("|");
+    if (name === "metadata" && event.data?.attempt > 1) return this._beginAgain();
     const call = within.length ? this._callOf(within[0]) : null;
     const place = call ? this._within(call) : this.live;
     if (within.length && !call && name !== "updates") return null;
@@ -123,6 +124,14 @@ export class Transcript {
       return "all";
     }
     return null;
+  }
+
+  /** Another worker took the run over: what was cut off is said again, as another message. */
+  _beginAgain() {
+    for (const place of [this.live, ...this.nested.values()]) {
+      for (const [key, entry] of place) if (entry.partial) place.delete(key);
+    }
+    return "all";
   }
 
   _chunk(place, message) {
@@ -188,9 +197,12 @@ export class Transcript {
     return this.nested.get(call);
   }
 
-  /** Everything of the run is in the state now; the newest page holds it. */
+  /** Everything of the run that is kept is in the state now; what was cut off in mid-sentence is shown as that. */
   endRun() {
-    this.progress = null;
+    for (const entry of this.live.values()) {
+      entry.cut = Boolean(entry.partial);
+      entry.version += 1;
+    }
   }
 
   forgetLive() {

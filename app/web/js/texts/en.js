@@ -57,6 +57,7 @@ export default {
   toolResult: "Tool result",
   archived: "archived",
   archivedHint: "No longer in the model's context; the summary stands for it",
+  cut: "Stopped here. The agent does not remember this part.",
   reasoning: "Reasoning",
   arguments: "Arguments",
   result: "Result",

@@ -57,6 +57,7 @@ export default {
   toolResult: "工具结果",
   archived: "已归档",
   archivedHint: "已不在模型的上下文中，由摘要代替",
+  cut: "在此停止。智能体不会记住这一部分。",
   reasoning: "推理过程",
   arguments: "参数",
   result: "结果",
