@@ -13,8 +13,11 @@ from psycopg_pool import AsyncConnectionPool
 # One transaction of the indexer, so that nobody waits long for it and no memory is needed for more.
 _BATCH_MESSAGES = 100
 _BATCH_BYTES = 4_000_000
-# Rows that are looked at to find the best: the newest where there are more.
+# Parts that are looked at to find the best. Where so many of the newest messages have all words of a query, the words
+# say little: older ones and single words are not looked at.
 _MOST_WITH_ALL = 500
+_ENOUGH_WITH_ALL = 60
+_NEWEST = 5000
 _MOST_PER_TERM = 100
 _MOST_SPELLINGS = 6
 
@@ -50,8 +53,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """``every`` are parts with all words of a query, best first; ``by_term`` those with each term, at most
-    ``_MOST_PER_TERM``; ``total`` is about how many messages the thread's archive has."""
+    """``every`` are parts with all words of a query, best first; ``by_term`` those with each of the terms that were
+    looked for, at most ``_MOST_PER_TERM``; ``total`` is about how many messages the thread's archive has."""
 
     every: Sequence[Place]
     by_term: dict[str, Sequence[Place]]
@@ -89,32 +92,28 @@ class RecallStore:
         ``words`` may take long and raises nothing; it is called in a thread.
         """
         async with self._pool.connection() as conn, conn.transaction():
-            cursor = await conn.execute(
-                _NEXT, {"thread": thread_id, "messages": _BATCH_MESSAGES, "bytes": _BATCH_BYTES}
-            )
-            waiting = [Unindexed(**row) for row in await cursor.fetchall()]
-            if not waiting:
+            row = await (await conn.execute(_NEXT_RANGE, (thread_id,))).fetchone()
+            if row is None:
                 return
+            limits = {"messages": _BATCH_MESSAGES, "bytes": _BATCH_BYTES}
+            cursor = await conn.execute(_NEXT, {"thread": thread_id, **row, **limits})
+            waiting = [Unindexed(**each) for each in await cursor.fetchall()]
             found = await asyncio.to_thread(lambda: [part for each in waiting for part in words(each)])
             await _write(conn, thread_id, found)
-            await conn.execute(
-                """DELETE FROM recall_pending p USING unnest(%s::bigint[], %s::text[], %s::text[]) d(n, id, digest)
-                   WHERE p.thread_id = %s AND p.position = d.n AND p.message_id = d.id AND p.digest = d.digest""",
-                (*_columns(waiting, "position", "message_id", "digest"), thread_id),
-            )
+            before = min((each.position for each in waiting), default=row["first"])
+            await conn.execute(_LEFT if before > row["first"] else _DONE, {"id": row["id"], "before": before})
 
     async def hits(self, thread_id: str, words: Sequence[str], terms: Sequence[str]) -> Hits:
-        """Where all of ``words`` stand, and where each of ``terms`` does."""
+        """Where all of ``words`` stand, and where each of ``terms`` does that says more than they do."""
         async with self._pool.connection() as conn:
-            cursor = await conn.execute(
-                _EVERY,
-                {"thread": thread_id, "query": " & ".join(map(quoted, words)), "most": _MOST_WITH_ALL},
-            )
-            every = [Place(**row) for row in await cursor.fetchall()]
-            by_term = await _by_term(conn, thread_id, terms)
-            cursor = await conn.execute(_TOTAL, (thread_id,))
-            row = await cursor.fetchone()
-            return Hits(every, by_term, row["total"] if row else 0)
+            row = await (await conn.execute(_TOTAL, (thread_id,))).fetchone()
+            total = row["total"] if row else 0
+            every = await _every(conn, thread_id, words, max(0, total - _NEWEST))
+            if len(every) < _ENOUGH_WITH_ALL and total > _NEWEST:
+                every = await _every(conn, thread_id, words, 0)
+            if len(every) >= _ENOUGH_WITH_ALL:
+                terms = [term for term in terms if term not in words]
+            return Hits(every, await _by_term(conn, thread_id, terms), total)
 
     async def by_term(self, thread_id: str, terms: Sequence[str]) -> dict[str, Sequence[Place]]:
         async with self._pool.connection() as conn:
@@ -168,6 +167,8 @@ async def _exists(conn: AsyncConnection[Any], statement: str, value: str) -> boo
 
 
 async def _write(conn: AsyncConnection[Any], thread_id: str, found: Sequence[Words]) -> None:
+    if not found:
+        return
     await conn.execute(
         _INSERT_WORDS,
         (
@@ -179,14 +180,30 @@ async def _write(conn: AsyncConnection[Any], thread_id: str, found: Sequence[Wor
     # In one order, so that two indexers of a thread do not wait for each other.
     terms = sorted({term for each in found for term in each.terms})
     await conn.execute(
-        """INSERT INTO recall_terms (thread_id, term) SELECT %s, unnest(%s::text[]) ON CONFLICT DO NOTHING""",
+        """INSERT INTO recall_terms (thread_id, term) SELECT %s, unnest(%b::text[]) ON CONFLICT DO NOTHING""",
         (thread_id, terms),
     )
+
+
+async def _every(conn: AsyncConnection[Any], thread_id: str, words: Sequence[str], since: int) -> list[Place]:
+    cursor = await conn.execute(
+        _EVERY,
+        {
+            "thread": thread_id,
+            "query": " & ".join(map(quoted, words)),
+            "since": since,
+            "most": _MOST_WITH_ALL,
+            "enough": _ENOUGH_WITH_ALL,
+        },
+    )
+    return [Place(**row) for row in await cursor.fetchall()]
 
 
 async def _by_term(
     conn: AsyncConnection[Any], thread_id: str, terms: Sequence[str]
 ) -> dict[str, Sequence[Place]]:
+    if not terms:
+        return {}
     cursor = await conn.execute(
         _BY_TERM, {"thread": thread_id, "queries": list(map(quoted, terms)), "most": _MOST_PER_TERM}
     )
@@ -209,26 +226,35 @@ def _unwild(term: str) -> str:
     return term.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
+_NEXT_RANGE = """
+SELECT id, first_position AS first, last_position AS last FROM recall_pending
+WHERE thread_id = %s ORDER BY last_position DESC LIMIT 1 FOR UPDATE
+"""
+
+# All messages at one position or none: the rest of the range lies below the last one.
 _NEXT = """
-WITH waiting AS MATERIALIZED (
-    SELECT position, message_id, digest FROM recall_pending
-    WHERE thread_id = %(thread)s ORDER BY position DESC LIMIT %(messages)s FOR UPDATE
-), sized AS (
-    SELECT w.*, sum(octet_length(a.message)) OVER (ORDER BY w.position DESC, w.message_id, w.digest)
-                - octet_length(a.message) AS before
-    FROM waiting w JOIN archived_messages a
-      ON a.thread_id = %(thread)s AND a.checkpoint_ns = '' AND a.message_id = w.message_id AND a.digest = w.digest
+WITH next AS (
+    SELECT position, message_id, digest, octet_length(message) AS size FROM archived_messages
+    WHERE thread_id = %(thread)s AND checkpoint_ns = '' AND position BETWEEN %(first)s AND %(last)s
+    ORDER BY position DESC FETCH FIRST %(messages)s ROWS WITH TIES
+), summed AS (
+    SELECT position, message_id, digest, sum(size) OVER (ORDER BY position DESC) AS so_far,
+           max(position) OVER () AS newest
+    FROM next
 )
 SELECT s.position, s.message_id, s.digest, a.message
-FROM sized s JOIN archived_messages a
+FROM summed s JOIN archived_messages a
   ON a.thread_id = %(thread)s AND a.checkpoint_ns = '' AND a.message_id = s.message_id AND a.digest = s.digest
-WHERE s.before < %(bytes)s
+WHERE s.so_far < %(bytes)s OR s.position = s.newest
 """
+
+_LEFT = "UPDATE recall_pending SET last_position = %(before)s - 1 WHERE id = %(id)s"
+_DONE = "DELETE FROM recall_pending WHERE id = %(id)s"
 
 _INSERT_WORDS = """
 INSERT INTO recall_words (thread_id, message_id, digest, position, part, reference, words)
 SELECT %s, id, digest, position, part, reference, words::tsvector
-FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::int[], %s::text[], %s::text[])
+FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::int[], %s::text[], %b::text[])
     AS w(id, digest, position, part, reference, words)
 ON CONFLICT (thread_id, message_id, digest, part) DO UPDATE
     SET words = EXCLUDED.words, position = EXCLUDED.position, reference = EXCLUDED.reference
@@ -238,9 +264,9 @@ ON CONFLICT (thread_id, message_id, digest, part) DO UPDATE
 _EVERY = """
 SELECT position, part FROM (
     SELECT position, part, words FROM recall_words
-    WHERE thread_id = %(thread)s AND words @@ %(query)s::tsquery
+    WHERE thread_id = %(thread)s AND words @@ %(query)s::tsquery AND position >= %(since)s
     ORDER BY position DESC LIMIT %(most)s) newest
-ORDER BY ts_rank_cd(words, %(query)s::tsquery) DESC, position DESC LIMIT 60
+ORDER BY ts_rank_cd(words, %(query)s::tsquery) DESC, position DESC LIMIT %(enough)s
 """
 
 _BY_TERM = """

@@ -58,7 +58,7 @@ class RecallService:
         seen = conversation_of(state)
         live = {message.id for message in seen.messages}
         found = await self._archived(thread_id, seen, wanted, live)
-        ranked = await asyncio.to_thread(rank, found.candidates, wanted, found.rarity, found.spellings)
+        ranked = rank(found.candidates, wanted, found.rarity, found.spellings)
         return PastFound(
             tuple(
                 Past(each.candidate.said.reference, each.candidate.said.speaker, _piece(each, wanted))
@@ -118,7 +118,7 @@ class RecallService:
         if not compactions:
             return _FromArchive([], Rarity({}, 0), {}, {})
         hits = await self._store.hits(thread_id, query.words, query.terms)
-        missing = [t for t in query.terms if not hits.by_term[t] and len(t) >= _SHORTEST_PIECE][
+        missing = [t for t in query.terms if hits.by_term.get(t) == [] and len(t) >= _SHORTEST_PIECE][
             :_MOST_MISSING
         ]
         spellings = await self._store.spellings(thread_id, missing) if missing else {}
@@ -128,7 +128,7 @@ class RecallService:
         places = _chosen(hits, by_spelling, rarity)
         positions = list({place.position for place in places})
         rows = await self._store.messages(thread_id, positions, compactions)
-        candidates = await asyncio.to_thread(_candidates, rows, places, live)
+        candidates = _candidates(rows, places, live)
         return _FromArchive(candidates, rarity, spellings, {row.position: row.message for row in rows})
 
     async def _in_force(self, thread_id: str, seen: SeenConversation) -> list[str]:

@@ -26,12 +26,11 @@ CREATE TABLE recall_words (
     words tsvector NOT NULL,
     PRIMARY KEY (thread_id, message_id, digest, part),
     FOREIGN KEY (thread_id, checkpoint_ns, message_id, digest) REFERENCES archived_messages ON DELETE CASCADE
-) WITH (toast_tuple_target = 128);
+);
 COMMENT ON TABLE recall_words IS 'the words of archived messages of the thread''s own conversation';
 COMMENT ON COLUMN recall_words.part IS 'a long message has several: a tsvector holds no more than a megabyte';
--- A search reads many rows and the words of few: those lie apart.
-ALTER TABLE recall_words ALTER COLUMN words SET STORAGE EXTERNAL;
 CREATE INDEX recall_words_of_thread ON recall_words USING gin (thread_id, words) WITH (fastupdate = off);
+CREATE INDEX recall_words_in_order ON recall_words (thread_id, position);
 CREATE INDEX recall_words_reference ON recall_words (thread_id, reference);
 
 CREATE TABLE recall_terms (
@@ -45,24 +44,22 @@ CREATE INDEX recall_terms_of_thread ON recall_terms USING gin (thread_id, term g
 """
 
 # What is archived waits here and is indexed outside of the compaction's transaction, which must be short and must not
-# fail by what a message holds. A trigger, since messages come into the archive in more than one way.
+# fail by what a message holds. A trigger, since messages come into the archive in more than one way; one row for all
+# that a statement archives, since a compaction waits for it.
 PENDING = """
 CREATE TABLE recall_pending (
-    thread_id text NOT NULL,
-    checkpoint_ns text NOT NULL DEFAULT '' CHECK (checkpoint_ns = ''),
-    position bigint NOT NULL,
-    message_id text NOT NULL,
-    digest text NOT NULL,
-    PRIMARY KEY (thread_id, position, message_id, digest),
-    FOREIGN KEY (thread_id, checkpoint_ns, message_id, digest) REFERENCES archived_messages ON DELETE CASCADE
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    thread_id text NOT NULL REFERENCES threads ON DELETE CASCADE,
+    first_position bigint NOT NULL,
+    last_position bigint NOT NULL
 );
-COMMENT ON TABLE recall_pending IS 'archived messages that are not indexed yet';
+COMMENT ON TABLE recall_pending IS 'archived messages, by their positions, that are not indexed yet';
+CREATE INDEX recall_pending_of_thread ON recall_pending (thread_id, last_position);
 
 CREATE FUNCTION recall_archived() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO recall_pending (thread_id, position, message_id, digest)
-    SELECT thread_id, position, message_id, digest FROM added WHERE checkpoint_ns = ''
-    ON CONFLICT DO NOTHING;
+    INSERT INTO recall_pending (thread_id, first_position, last_position)
+    SELECT thread_id, min(position), max(position) FROM added WHERE checkpoint_ns = '' GROUP BY thread_id;
     RETURN NULL;
 END;
 $$;
@@ -77,18 +74,17 @@ DECLARE
         WHERE g.checkpoint_ns = '');
 BEGIN
     DELETE FROM recall_terms WHERE thread_id = ANY (touched);
-    INSERT INTO recall_pending (thread_id, position, message_id, digest)
-    SELECT thread_id, position, message_id, digest FROM archived_messages
-    WHERE thread_id = ANY (touched) AND checkpoint_ns = ''
-    ON CONFLICT DO NOTHING;
+    INSERT INTO recall_pending (thread_id, first_position, last_position)
+    SELECT thread_id, min(position), max(position) FROM archived_messages
+    WHERE thread_id = ANY (touched) AND checkpoint_ns = '' GROUP BY thread_id;
     RETURN NULL;
 END;
 $$;
 CREATE TRIGGER recall_erased AFTER DELETE ON archived_messages
     REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION recall_erased();
 
-INSERT INTO recall_pending (thread_id, position, message_id, digest)
-SELECT thread_id, position, message_id, digest FROM archived_messages WHERE checkpoint_ns = '';
+INSERT INTO recall_pending (thread_id, first_position, last_position)
+SELECT thread_id, min(position), max(position) FROM archived_messages WHERE checkpoint_ns = '' GROUP BY thread_id;
 """
 
 
