@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How many requests an owner has left, and in how many seconds they are all back."""
+    """How many requests an owner has left, and in how many seconds there is one more at the earliest."""
 
     limit: int
     remaining: int

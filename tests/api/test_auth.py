@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,12 +13,14 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
+import jwt
 import pytest
 import pytest_asyncio
 import websockets
 
 from app.services.accounts import REMEMBERED_S, KeyAccounts, Shown, digest_of
 from tests.support.accounts import Accounts, with_accounts
+from tests.support.gateway import serving
 from tests.support.postgres import clone
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -329,6 +332,23 @@ async def test_while_the_database_is_away_a_stranger_is_no_stranger_but_told_to_
             response = await http.get("/models")
     assert (response.status_code, response.json()["code"]) == (503, "database_unavailable")
     assert response.headers["retry-after"]
+
+
+async def test_a_token_of_an_identity_provider_opens_too(tmp_path: Path, database_template: str) -> None:
+    secret = "a secret that has more than thirty-two bytes"
+    sections = {"auth": {"type": "jwt", "jwt": {"secret": "$JWT_SECRET"}}}
+    async with (
+        clone(database_template) as database_url,
+        serving(tmp_path, database_url, sections, environ={"JWT_SECRET": secret}, work=False) as served,
+        served.http() as http,
+    ):
+        refused(await http.post("/threads", json={}))
+        claims = {"sub": "ann@example.com", "exp": time.time() + 60}
+        for key, status in ((secret, 200), (f"{secret}!", 401)):
+            http.headers["authorization"] = f"Bearer {jwt.encode(claims, key, 'HS256')}"
+            response = await http.post("/threads", json={})
+            assert response.status_code == status
+        assert secret not in repr(served.core.settings)
 
 
 async def test_keys_are_looked_up_once_for_many_requests(accounts: Accounts) -> None:
