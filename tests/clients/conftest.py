@@ -21,6 +21,8 @@ SECTIONS = {
             "context_window": 6000,
         }
     ],
+    # A busy machine is no dead worker: what a run that is taken over leaves behind in a page is another matter.
+    "runs": {"stalled_after_s": 30, "concurrency": 16},
     "title": {"enabled": False},
     "summarization": {
         "trigger": {"type": "tokens", "value": 3500},

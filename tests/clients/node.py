@@ -8,7 +8,6 @@ import hashlib
 import json
 import shutil
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,16 @@ _INSTALL_SECONDS = 240
 _RUN_SECONDS = 120
 _STAMP = "installed-for"
 
-Facts = Mapping[str, Any]
+Facts = dict[str, Any]
+
+
+class Reports(dict[str, Facts]):
+    """What a script reported, by scenario. Looking at one that failed fails."""
+
+    def __getitem__(self, scenario: str) -> Facts:
+        facts = super().__getitem__(scenario)
+        assert "failed" not in facts, f"{scenario}: {facts['failed']}"
+        return facts
 
 
 def missing() -> str | None:
@@ -43,7 +51,7 @@ def install() -> None:
         stamp.write_text(wanted)
 
 
-async def run(script: str, api: str, **options: Any) -> dict[str, Facts]:
+async def run(script: str, api: str, **options: Any) -> Reports:
     """Run a script against the service at ``api``: what it reports, by scenario."""
     process = await asyncio.create_subprocess_exec(
         "node",
@@ -61,4 +69,4 @@ async def run(script: str, api: str, **options: Any) -> dict[str, Facts]:
             await process.wait()
     assert process.returncode == 0, f"{script} failed:\n{err.decode()[-4000:]}\n{out.decode()[-2000:]}"
     reported = (json.loads(line) for line in out.decode().splitlines() if line.startswith("{"))
-    return {facts.pop("scenario"): facts for facts in reported}
+    return Reports({facts.pop("scenario"): facts for facts in reported})

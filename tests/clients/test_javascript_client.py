@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 import pytest_asyncio
 
 from tests.clients import node
-from tests.clients.node import Facts
+from tests.clients.node import Reports
 from tests.support.gateway import Gateway
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -17,11 +15,11 @@ SHOWN = ["end", "messages", "metadata", "updates", "values"]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def reported(javascript: None, served: Gateway) -> Mapping[str, Facts]:
+async def reported(javascript: None, served: Gateway) -> Reports:
     return await node.run("client.mjs", served.api)
 
 
-async def test_threads_are_made_changed_found_copied_and_deleted(reported: Mapping[str, Facts]) -> None:
+async def test_threads_are_made_changed_found_copied_and_deleted(reported: Reports) -> None:
     assert reported["threads"] == {
         "metadata": {"colour": "blue", "shade": "dark"},
         "found": [True],
@@ -31,7 +29,7 @@ async def test_threads_are_made_changed_found_copied_and_deleted(reported: Mappi
     }
 
 
-async def test_state_is_read_written_and_has_a_history(reported: Mapping[str, Facts]) -> None:
+async def test_state_is_read_written_and_has_a_history(reported: Reports) -> None:
     assert reported["state"] == {
         "empty": [[], [], None],
         "written": ["written by hand"],
@@ -40,14 +38,14 @@ async def test_state_is_read_written_and_has_a_history(reported: Mapping[str, Fa
     }
 
 
-async def test_a_run_is_streamed_in_several_modes(reported: Mapping[str, Facts]) -> None:
+async def test_a_run_is_streamed_in_several_modes(reported: Reports) -> None:
     stream = dict(reported["stream"])
 
     assert stream.pop("tokens") > 12
     assert stream == {"kinds": SHOWN, "same": True, "status": "success"}
 
 
-async def test_a_stream_goes_on_after_any_event_of_it(reported: Mapping[str, Facts]) -> None:
+async def test_a_stream_goes_on_after_any_event_of_it(reported: Reports) -> None:
     assert reported["join"] == {
         "continues": True,
         "ordered": True,
@@ -57,16 +55,16 @@ async def test_a_stream_goes_on_after_any_event_of_it(reported: Mapping[str, Fac
 
 
 async def test_a_run_that_a_thread_stream_began_has_a_stream_of_its_own(
-    reported: Mapping[str, Facts],
+    reported: Reports,
 ) -> None:
     assert reported["join_a_run_of_a_thread_stream"] == {"kinds": SHOWN, "tokens": True}
 
 
-async def test_a_run_is_cancelled_once(reported: Mapping[str, Facts]) -> None:
+async def test_a_run_is_cancelled_once(reported: Reports) -> None:
     assert reported["cancel"] == {"status": "interrupted", "again": 409}
 
 
-async def test_a_question_is_asked_and_answered(reported: Mapping[str, Facts]) -> None:
+async def test_a_question_is_asked_and_answered(reported: Reports) -> None:
     assert reported["interrupt_and_resume"] == {
         "asked": "Which?",
         "status": "interrupted",
@@ -77,34 +75,34 @@ async def test_a_question_is_asked_and_answered(reported: Mapping[str, Facts]) -
 
 
 async def test_an_error_is_an_event_of_a_stream_and_is_thrown_by_a_wait(
-    reported: Mapping[str, Facts],
+    reported: Reports,
 ) -> None:
     text = "the demo model was told to fail: oh no"
 
     assert reported["error"] == {"event": text, "thrown": f"ModelError: {text}"}
 
 
-async def test_strategies_decide_between_two_runs(reported: Mapping[str, Facts]) -> None:
+async def test_strategies_decide_between_two_runs(reported: Reports) -> None:
     assert reported["strategies"] == {"rejected": 409, "first": "interrupted", "second": "success"}
 
 
-async def test_a_run_begins_at_an_earlier_checkpoint(reported: Mapping[str, Facts]) -> None:
+async def test_a_run_begins_at_an_earlier_checkpoint(reported: Reports) -> None:
     assert reported["fork"] == {"messages": ["human", "ai"]}
 
 
-async def test_runs_need_no_thread(reported: Mapping[str, Facts]) -> None:
+async def test_runs_need_no_thread(reported: Reports) -> None:
     assert reported["stateless"] == {"messages": 2, "last": "end"}
 
 
-async def test_the_store_keeps_finds_and_forgets(reported: Mapping[str, Facts]) -> None:
+async def test_the_store_keeps_finds_and_forgets(reported: Reports) -> None:
     assert reported["store"] == {"value": {"size": 43}, "found": 1, "listed": True, "after": None}
 
 
-async def test_assistants_show_their_graph(reported: Mapping[str, Facts]) -> None:
+async def test_assistants_show_their_graph(reported: Reports) -> None:
     assert reported["assistants"] == {"graph": "agent", "nodes": True, "schemas": True}
 
 
-async def test_a_thread_stream_is_read_without_a_page(reported: Mapping[str, Facts]) -> None:
+async def test_a_thread_stream_is_read_without_a_page(reported: Reports) -> None:
     stream = reported["thread_stream"]
 
     assert stream["said"] == 2
@@ -115,7 +113,7 @@ async def test_a_thread_stream_is_read_without_a_page(reported: Mapping[str, Fac
 
 
 async def test_commands_that_make_no_sense_are_refused_with_the_codes_of_the_protocol(
-    reported: Mapping[str, Facts],
+    reported: Reports,
 ) -> None:
     assert reported["refusals"] == {
         "unknown": "invalid_argument",

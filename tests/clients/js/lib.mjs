@@ -22,9 +22,9 @@ export async function scenarios(all) {
 }
 
 export const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
-export const within = (promise, what, ms = 15_000) => withTimeLimit(promise, what, ms);
+export const within = (promise, what, ms = 40_000) => withTimeLimit(promise, what, ms);
 
-function withTimeLimit(promise, what, ms = 30_000) {
+function withTimeLimit(promise, what, ms = 60_000) {
   let timer;
   const late = new Promise((_, reject) => {
     timer = setTimeout(() => reject(new Error(`${what}: not within ${ms} ms`)), ms);
@@ -60,7 +60,7 @@ export async function mounted(use) {
     return null;
   }
   root.render(createElement(Probe));
-  const until = (holds, what, ms = 15_000) => {
+  const until = (holds, what, ms = 40_000) => {
     let look;
     const found = new Promise((resolve) => {
       look = (value) => holds(value) && resolve(value);
