@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header, WebSocket
 from fastapi.sse import EventSourceResponse, format_sse_event
 from starlette.responses import StreamingResponse
 
-from app.api.deps import Injected, Owner, Services, ThreadId
+from app.api.deps import Asking, Injected, Owner, Services, ThreadId
 from app.api.responses import WatchedStream
 from app.api.sse import CLOSING, HEARTBEAT, OPENING
 from app.api.thread_schemas import EventStreamRequest
@@ -46,9 +46,9 @@ async def stream_events(
 
 
 @router.websocket("/threads/{thread_id}/stream/events")
-async def socket(websocket: WebSocket, thread_id: str, owner: Owner, injected: Injected) -> None:
+async def socket(websocket: WebSocket, thread_id: str, asking: Asking, injected: Injected) -> None:
     """Commands in, their answers and the frames of subscriptions out."""
-    await ThreadSocket(websocket, injected, owner, thread_id).serve()
+    await ThreadSocket(websocket, injected, asking, thread_id).serve()
 
 
 async def _encoded(

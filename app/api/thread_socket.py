@@ -19,6 +19,7 @@ from app.api.thread_commands import Command, answer, refusal
 from app.api.thread_schemas import EventStreamRequest, Unsubscribe
 from app.errors import InvalidInput, NotFound, ShuttingDown, ThreadkeepError
 from app.serialization import dumps
+from app.services.accounts import Caller
 from app.services.ids import check_thread_id
 from app.services.problems import validation_detail
 from app.services.thread_events_filter import Subscription
@@ -36,10 +37,10 @@ log = logging.getLogger(__name__)
 class ThreadSocket:
     """One connection. It may be there before its thread is: the first command may make it."""
 
-    def __init__(self, websocket: WebSocket, injected: Services, owner: str, thread_id: str) -> None:
+    def __init__(self, websocket: WebSocket, injected: Services, asking: Caller, thread_id: str) -> None:
         self._websocket = websocket
         self._injected = injected
-        self._owner = owner
+        self._asking = asking
         self._thread_id = thread_id
         self._subscriptions: dict[str, asyncio.Task[None]] = {}
 
@@ -77,6 +78,8 @@ class ThreadSocket:
             await self._send(refusal(None, "invalid_argument", validation_detail(error.errors(), "command")))
             return
         try:
+            # As many as somebody may make as requests.
+            await self._injected.limits.request(self._asking.subject)
             await self._perform(given)
         except ValidationError as error:
             detail = validation_detail(error.errors(), "params")
@@ -88,6 +91,9 @@ class ThreadSocket:
             raise
         except ThreadkeepError as error:
             await self._send(refusal(given.id, "unknown_error", error.detail))
+        except DATABASE_GONE:
+            text = "The database cannot be reached; try again in a moment"
+            await self._send(refusal(given.id, "unknown_error", text))
 
     async def _perform(self, given: Command) -> None:
         match given.method:
@@ -99,14 +105,14 @@ class ThreadSocket:
                 text = "Subscribe again, with since"
                 await self._send(refusal(given.id, "not_supported", text))
             case _:
-                await self._send(await answer(self._injected, self._owner, self._thread_id, given))
+                await self._send(await answer(self._injected, self._asking.owner, self._thread_id, given))
 
     async def _subscribe(self, given: Command) -> None:
         params = EventStreamRequest.model_validate(given.params)
         wanted = params.subscription("params")
         if len(self._subscriptions) >= MAX_SUBSCRIPTIONS:
             raise InvalidInput(f"params: a connection can have {MAX_SUBSCRIPTIONS} subscriptions")
-        await self._injected.threads.get(self._owner, self._thread_id)
+        await self._injected.threads.get(self._asking.owner, self._thread_id)
         name = str(uuid4())
         await self._send({"type": "success", "id": given.id, "result": {"subscription_id": name}})
         self._subscriptions[name] = asyncio.create_task(

@@ -75,7 +75,8 @@ class ThreadEvents:
                             if frame is None or (wanted.wants(frame) and frame.seq > (since or 0)):
                                 yield frame
                     position = run.position + 1
-                elif not await self._wait(news):
+                    continue
+                while not await self._wait(news):
                     yield None
                     if not await self._exists(thread_id):
                         return
@@ -106,7 +107,7 @@ class ThreadEvents:
     async def _beginning(self, thread_id: str, wanted: Subscription, since: int | None) -> int:
         if since is not None:
             return position_of(since)
-        newest = await through_outage(lambda: self._store.newest(thread_id))
+        newest = await unbroken(through_outage(lambda: self._store.newest(thread_id)))
         if newest is None:
             return 0
         return newest.position + (1 if self._is_old_news(newest, wanted) else 0)
@@ -132,7 +133,7 @@ class ThreadEvents:
             else:
                 for frame in made.frames(event):
                     yield frame
-        end = await through_outage(lambda: self._store.end_of(run.run_id))
+        end = await unbroken(through_outage(lambda: self._store.end_of(run.run_id)))
         for frame in made.end(_ended(end), last):
             yield frame
         self._remember(run.run_id)
