@@ -224,15 +224,20 @@ class Walk:
         return await self._take("undo")
 
     async def _redo(self) -> list[Message]:
+        """What nobody took back before is taken back first."""
+        if not any(marker["redoable"] for marker in await self._markers()):
+            await self._take("undo")
         return await self._take("redo")
 
     async def _take(self, action: str) -> list[Message]:
-        before = await self._now()
-        markers = (await self.thread.page(limit=200, include_hidden=True))["markers"]
-        for marker in markers:
-            if marker[f"{action}able" if action == "redo" else "undoable"]:
+        before, flag = await self._now(), {"undo": "undoable", "redo": "redoable"}[action]
+        for marker in await self._markers():
+            if marker[flag]:
                 self._counted(action, await getattr(self.thread, action)(marker["compaction_id"]))
         return before
+
+    async def _markers(self) -> list[dict[str, Any]]:
+        return (await self.thread.page(limit=200, include_hidden=True))["markers"]  # type: ignore[no-any-return]
 
     async def _pin(self) -> list[Message]:
         before = await self._now()
