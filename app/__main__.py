@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+import uvloop
 
 from app import __version__
 from app.bench.command import add_bench, bench
@@ -59,8 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         redactor = Redactor(settings.secrets.shapes or SHAPES)
         set_up_logging(settings.logging.level, settings.logging.format, redactor)
-        with _tracing(settings):
-            return asyncio.run(_until_told(_COMMANDS[arguments.command](settings, arguments)))
+        with _tracing(settings), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_until_told(_COMMANDS[arguments.command](settings, arguments)))
     except (ConfigError, InvalidInput, NotFound) as error:
         return _fail(EXIT_CONFIG, str(error))
     except (DatabaseError, ThreadBusy) as error:

@@ -46,7 +46,7 @@ class Stores:
 
     @cached_property
     def events(self) -> EventStore:
-        return EventStore(self.pool)
+        return EventStore(self.pool, self.hub)
 
     @cached_property
     def records(self) -> CompactionStore:

@@ -16,6 +16,7 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from psycopg import AsyncCursor
+from psycopg.errors import DivisionByZero
 from psycopg.rows import DictRow
 from psycopg_pool import AsyncConnectionPool
 
@@ -108,16 +109,18 @@ class ThreadSaver(AsyncPostgresSaver):
 
     @asynccontextmanager
     async def _cursor(self, *, pipeline: bool = False) -> AsyncIterator[AsyncCursor[DictRow]]:
-        async with super()._cursor(pipeline=pipeline) as cursor:
-            # Only writes ask for a pipeline.
-            if self._attempt is None or not pipeline:
+        # Only writes ask for a pipeline.
+        if self._attempt is None or not pipeline:
+            async with super()._cursor(pipeline=pipeline) as cursor:
                 yield cursor
-                return
-            async with cursor.connection.transaction():
-                held = await cursor.connection.execute(_HOLD_RUN, self._attempt)
-                if await held.fetchone() is None:
-                    raise RunLost(self._attempt[0])
+            return
+        try:
+            async with super()._cursor(pipeline=True) as cursor, cursor.connection.transaction():
+                # Not asked for its result, so that all goes to the server in one go.
+                await cursor.connection.execute(_HOLD_RUN, self._attempt)
                 yield cursor
+        except DivisionByZero:
+            raise RunLost(self._attempt[0]) from None
 
 
 def _compactions(checkpoint: Checkpoint, new_versions: ChannelVersions) -> list[str]:
@@ -132,5 +135,9 @@ _FORGET_TASK = """
 DELETE FROM checkpoint_writes
 WHERE thread_id = %s AND checkpoint_ns = %s AND checkpoint_id = %s AND task_id = %s
 """
-# Nobody can take the run over before the write is done.
-_HOLD_RUN = "SELECT 1 FROM runs WHERE run_id = %s AND attempt = %s AND status = 'running' FOR SHARE"
+# Nobody can take the run over before the write is done. Fails, and with it the transaction, when somebody has.
+_HOLD_RUN = """
+WITH held AS MATERIALIZED (
+    SELECT 1 FROM runs WHERE run_id = %s AND attempt = %s AND status = 'running' FOR SHARE
+) SELECT 1 / count(*) FROM held
+"""

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -21,6 +21,8 @@ CHANNEL = "threadkeep_run_events"
 PAGE = 500
 # A reader that is slow holds one page.
 PAGE_BYTES = 1_000_000
+# No character takes more bytes.
+_WIDEST_CHARACTER = 4
 RECONNECT_SECONDS = 1.0
 TERMINAL_EVENT = "end"
 STREAM_SUBJECT = "thread:"
@@ -47,6 +49,11 @@ class Event:
         return self.event.startswith(HIDDEN)
 
 
+def may_go_on(page: Sequence[Event]) -> bool:
+    """Whether there may be events behind a page that was read just now."""
+    return len(page) >= PAGE or sum(len(event.data) for event in page) * _WIDEST_CHARACTER >= PAGE_BYTES
+
+
 def end_of(run_id: str) -> str:
     """What the hub announces when a run has ended, for those who wait for nothing else."""
     return f"{run_id}:end"
@@ -58,10 +65,11 @@ def stream_of(thread_id: str) -> str:
 
 
 class EventStore:
-    """The ``run_events`` table."""
+    """The ``run_events`` table. ``hub``, if given, hands what is written here to readers in this process."""
 
-    def __init__(self, pool: AsyncConnectionPool[Any]) -> None:
+    def __init__(self, pool: AsyncConnectionPool[Any], hub: EventHub | None = None) -> None:
         self._pool = pool
+        self._hub = hub
 
     async def append(self, run_id: str, attempt: int, events: Sequence[Event]) -> bool:
         """Write ``events`` and wake the readers, in one statement.
@@ -70,6 +78,14 @@ class EventStore:
         it over, or it has ended): the caller has lost the run and must stop. Events that are there already are left
         alone, so that a batch may be written again.
         """
+        if self._hub is None:
+            return await self._append(run_id, attempt, events) is not None
+        async with self._hub.handing_over(run_id, events) as written:
+            written.at = await self._append(run_id, attempt, events)
+        return written.at is not None
+
+    async def _append(self, run_id: str, attempt: int, events: Sequence[Event]) -> datetime | None:
+        """When they were written, None when they were not."""
         async with self._pool.connection() as conn:
             cursor = await conn.execute(
                 _APPEND,
@@ -80,9 +96,11 @@ class EventStore:
                     "names": [e.event for e in events],
                     "datas": [e.data for e in events],
                     "channel": CHANNEL,
+                    "through": str(events[-1].seq),
                 },
             )
-            return await cursor.fetchone() is not None
+            row = await cursor.fetchone()
+            return row["at"] if row else None
 
     async def read(self, run_id: str, after: int, limit: int = PAGE) -> list[Event]:
         """Events with ``seq > after`` in order, at most ``limit``, and not many more than ``PAGE_BYTES`` of data."""
@@ -102,6 +120,53 @@ class EventStore:
             return int(row["seq"]) if row else 0
 
 
+@dataclass(slots=True)
+class Written:
+    """When a batch of events was written; None: it was not, or nobody knows."""
+
+    at: datetime | None = None
+
+
+class News(asyncio.Event):
+    """Set whenever there is news of a subject. Whoever waits clears it before they look.
+
+    Events that this process wrote itself need not be read from the table: they are kept here until ``take``, no more
+    than a page of them.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._written: list[Event] = []
+        self._size = 0
+        self._heard = 0
+
+    def hand_over(self, events: Sequence[Event]) -> None:
+        """None: look for yourself."""
+        size = sum(len(event.data) for event in events)
+        if len(self._written) + len(events) > PAGE or self._size + size > PAGE_BYTES:
+            # A slow reader: it finds them in the table.
+            self._written, self._size = [], 0
+        else:
+            self._written += events
+            self._size += size
+        self.set()
+
+    def expect(self, through: int) -> None:
+        """Events up to this number are being written here, and handed over then."""
+        self._heard = through
+
+    def announce(self, through: int) -> None:
+        """There are events up to this number (0: unknown)."""
+        if not 0 < through <= self._heard:
+            self.set()
+
+    def take(self, after: int) -> list[Event]:
+        """What was handed over since, if it begins right behind ``after``."""
+        written = [event for event in self._written if event.seq > after]
+        self._written, self._size = [], 0
+        return written if written and written[0].seq == after + 1 else []
+
+
 class EventHub:
     """One LISTEN connection of the process; wakes everybody who waits for news of a run.
 
@@ -110,7 +175,7 @@ class EventHub:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._waiters: dict[str, set[asyncio.Event]] = {}
+        self._waiters: dict[str, set[News]] = {}
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -129,10 +194,24 @@ class EventHub:
                 event.set()
 
     @asynccontextmanager
-    async def watch(self, subject: str) -> AsyncIterator[asyncio.Event]:
-        """An event that is set whenever there is news of ``subject``: a run id, ``end_of`` one, ``stream_of`` a
-        thread. The watcher clears it before it reads."""
-        event = asyncio.Event()
+    async def handing_over(self, run_id: str, events: Sequence[Event]) -> AsyncIterator[Written]:
+        """Give those who follow the run here what is written in the block; they need not ask the database for it. The
+        notification may come before the answer to whoever writes, and is expected from the beginning."""
+        written = Written()
+        for news in self._waiters.get(run_id, ()):
+            news.expect(events[-1].seq)
+        try:
+            yield written
+        finally:
+            stamped = [replace(event, at=written.at) for event in events] if written.at else []
+            for news in self._waiters.get(run_id, ()):
+                news.hand_over(stamped)
+
+    @asynccontextmanager
+    async def watch(self, subject: str) -> AsyncIterator[News]:
+        """What is set whenever there is news of ``subject``: a run id, ``end_of`` one, ``stream_of`` a thread. The
+        watcher clears it before it reads."""
+        event = News()
         self._waiters.setdefault(subject, set()).add(event)
         try:
             yield event
@@ -159,20 +238,22 @@ class EventHub:
             ready.set()
             self.wake_all()
             async for notification in connection.notifies():
-                for event in self._waiters.get(notification.payload, ()):
-                    event.set()
+                subject, _, through = notification.payload.partition(" ")
+                for news in self._waiters.get(subject, ()):
+                    news.announce(int(through or 0))
 
 
+# Arrays in the binary form: in the other one every event is escaped by a regular expression.
 _APPEND = """
 WITH owner AS (
     SELECT run_id FROM runs WHERE run_id = %(run_id)s AND attempt = %(attempt)s AND status = 'running' FOR SHARE
 ), written AS (
     INSERT INTO run_events (run_id, seq, event, data)
     SELECT owner.run_id, e.seq, e.event, e.data
-    FROM owner, unnest(%(seqs)s::bigint[], %(names)s::text[], %(datas)s::text[]) AS e(seq, event, data)
+    FROM owner, unnest(%(seqs)b::bigint[], %(names)b::text[], %(datas)b::text[]) AS e(seq, event, data)
     ON CONFLICT DO NOTHING
 )
-SELECT pg_notify(%(channel)s, owner.run_id::text) FROM owner
+SELECT now() AS at, pg_notify(%(channel)s, owner.run_id || ' ' || %(through)s) FROM owner
 """
 
 # ``octet_length`` of a large value does not read it.

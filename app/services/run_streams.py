@@ -7,10 +7,13 @@ import time
 from collections.abc import AsyncIterator
 
 from app.errors import ShuttingDown
-from app.persistence.events import TERMINAL_EVENT, Event, EventHub, EventStore, end_of
+from app.persistence.events import TERMINAL_EVENT, Event, EventHub, EventStore, end_of, may_go_on
 from app.persistence.outage import PATIENCE_SECONDS, PAUSE_SECONDS, is_outage, through_outage
 from app.persistence.runs import RunStore
 from app.services.patience import unbroken
+
+# News is announced, and a lost announcer is noticed. Streams that are idle for long look for themselves all the same.
+LOOK_SECONDS = 30.0
 
 
 class RunStreams:
@@ -50,12 +53,12 @@ class RunStreams:
             while True:
                 self._refuse_closing()
                 news.clear()
-                if (events := await self._read(run_id, after)) is None:
+                if (events := news.take(after) or await self._read(run_id, after)) is None:
                     yield None
                     continue
                 for event in events:
                     after = event.seq
-                    if hidden or not event.hidden:
+                    if _is_for(event, hidden):
                         yield event
                         heard = time.monotonic()
                     if event.event == TERMINAL_EVENT:
@@ -64,15 +67,14 @@ class RunStreams:
                     # There is news, but none for this reader.
                     yield None
                     heard = time.monotonic()
-                if events:
-                    continue
-                if over:
+                if over and not events:
                     return
                 # Asked only when there is nothing new; then read once more, since ``end`` may just have come.
-                over = not await self._is_active(run_id)
-                if not over and not await self._wait(news):
-                    yield None
-                    heard = time.monotonic()
+                over = over or (not events and not await self._is_active(run_id))
+                if not (over or may_go_on(events)):
+                    async for _ in self._silence(news):
+                        yield None
+                        heard = time.monotonic()
 
     async def finished(self, run_id: str) -> AsyncIterator[None]:
         """Yields at each heartbeat until the run has ended. Raises ShuttingDown when this process goes down before."""
@@ -82,7 +84,7 @@ class RunStreams:
                 if not await self._is_active(run_id):
                     return
                 self._refuse_closing()
-                if not await self._wait(news):
+                async for _ in self._silence(news):
                     yield None
 
     async def _read(self, run_id: str, after: int) -> list[Event] | None:
@@ -109,6 +111,12 @@ class RunStreams:
         if self._closing.is_set():
             raise ShuttingDown("The service is going down; go on at another one, or here in a moment")
 
+    async def _silence(self, news: asyncio.Event) -> AsyncIterator[None]:
+        """Yields at each heartbeat until there is news, or until it is time to look for some all the same."""
+        look_at = time.monotonic() + LOOK_SECONDS
+        while not await self._wait(news) and time.monotonic() < look_at:
+            yield None
+
     async def _wait(self, news: asyncio.Event) -> bool:
         """Whether there was news before the heartbeat was due."""
         try:
@@ -117,3 +125,7 @@ class RunStreams:
         except TimeoutError:
             return False
         return True
+
+
+def _is_for(event: Event, hidden: bool) -> bool:
+    return hidden or not event.hidden

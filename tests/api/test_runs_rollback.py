@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from langgraph_sdk.errors import NotFoundError
 
@@ -118,6 +119,11 @@ async def test_taking_back_an_answer_leaves_the_question_open(
         assert "the left one" not in str(answered["messages"])
 
 
+async def newest_record(http: httpx.AsyncClient, thread_id: str) -> dict[str, Any]:
+    (record,) = (await http.get(f"/threads/{thread_id}/compactions")).json()["data"]
+    return dict(record)
+
+
 async def test_taking_back_a_run_that_compacted_brings_back_what_was_compacted(
     tmp_path: Path, database_url: str
 ) -> None:
@@ -132,8 +138,10 @@ async def test_taking_back_a_run_that_compacted_brings_back_what_was_compacted(
         before = (await client.threads.get_state(thread_id))["values"]
         run_id = await streaming(client, thread_id, VERY_SLOW)
         async with served.http() as http:
-            (record,) = (await http.get(f"/threads/{thread_id}/compactions")).json()["data"]
-            assert record["status"] == "committed"
+            # The answer begins while the state with the compaction is still being written.
+            async with asyncio.timeout(10):
+                while (await newest_record(http, thread_id))["status"] != "committed":
+                    await asyncio.sleep(0.02)
             await client.runs.cancel(thread_id, run_id, wait=True, action="rollback")
             (record,) = (await http.get(f"/threads/{thread_id}/compactions")).json()["data"]
             assert record["status"] == "rolled_back"
