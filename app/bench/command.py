@@ -1,4 +1,4 @@
-"""``python -m app bench compaction|recall``: what it takes and where its figures go."""
+"""``python -m app bench compaction|recall|gateway``: what it takes and where its figures go."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from app.bench import recall, recall_report
+from app.bench.gateway import report as gateway_report
+from app.bench.gateway import suite as gateway
 from app.bench.report import document, machine, tables
 from app.bench.suite import QUICK, THOROUGH, measure, own_database
 from app.config import Settings
 
 _SMALLEST, _LARGEST = 20, 20_000
+_MOST_CLIENTS = 256
 
 
 def add_bench(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -36,7 +39,16 @@ def add_bench(commands: Any, common: argparse.ArgumentParser) -> None:
     search = subjects.add_parser(
         "recall", parents=[common], help="searches of a long archive, and what archiving costs a compaction"
     )
-    for subject in (compaction, search):
+    service = subjects.add_parser(
+        "gateway", parents=[common], help="the service over HTTP beside the graph that it hosts; idle streams"
+    )
+    service.add_argument(
+        "--clients", type=_clients, help="how many at a time, by default 1,8,32, and with --quick 1,8"
+    )
+    service.add_argument(
+        "--recovery", action="store_true", help="also restart an embedded PostgreSQL and kill a worker"
+    )
+    for subject in (compaction, search, service):
         subject.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
         subject.add_argument("--quick", action="store_true", help="seconds instead of minutes, rough figures")
 
@@ -51,8 +63,7 @@ async def bench(settings: Settings, arguments: argparse.Namespace) -> None:
     # What the service would say about its model and its compactions is not what is asked for here.
     logging.disable(logging.WARNING)
     on = machine()
-    measured = _recall if arguments.subject == "recall" else _compaction
-    text, figures = await measured(settings, arguments, on)
+    text, figures = await _MEASURED[arguments.subject](settings, arguments, on)
     sys.stdout.write(text + "\n")
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=2, ensure_ascii=False) + "\n")
@@ -76,15 +87,36 @@ async def _recall(
     return recall_report.tables(figures, on), recall_report.document(figures, on)
 
 
+async def _gateway(
+    settings: Settings, arguments: argparse.Namespace, on: Mapping[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    scope = gateway.QUICK if arguments.quick else gateway.THOROUGH
+    losses = gateway.LOSSES if arguments.recovery else 0
+    scope = replace(scope, clients=arguments.clients or scope.clients, losses=losses)
+    figures = await gateway.measure_gateway(settings, scope, _progress)
+    return gateway_report.tables(figures, on), gateway_report.document(figures, on)
+
+
+_MEASURED = {"compaction": _compaction, "recall": _recall, "gateway": _gateway}
+
+
 def _progress(text: str) -> None:
     sys.stderr.write(f"measuring: {text}\n")
     sys.stderr.flush()
 
 
 def _sizes(text: str) -> tuple[int, ...]:
+    return _numbers(text, _SMALLEST, _LARGEST, "100,1000")
+
+
+def _clients(text: str) -> tuple[int, ...]:
+    return _numbers(text, 1, _MOST_CLIENTS, "1,8")
+
+
+def _numbers(text: str, smallest: int, largest: int, example: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and _SMALLEST <= int(part) <= _LARGEST for part in parts):
+    if not all(part.isdecimal() and smallest <= int(part) <= largest for part in parts):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a list of numbers from {_SMALLEST} to {_LARGEST}, like 100,1000"
+            f"{text!r} is not a list of numbers from {smallest} to {largest}, like {example}"
         )
     return tuple(sorted({int(part) for part in parts}))

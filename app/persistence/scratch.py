@@ -6,6 +6,7 @@ import asyncio
 import os
 import secrets
 import shutil
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -58,6 +59,13 @@ async def scratch_database(server_url: str | None, folder: Path) -> AsyncIterato
             yield url
     finally:
         await asyncio.to_thread(_remove_server, folder)
+
+
+def restart_server(folder: Path) -> None:
+    """End the embedded server of ``folder`` as an operator would; whoever keeps it starts it again. For trying what
+    happens then. Raises OSError when none runs."""
+    cluster = open_home(folder).cluster
+    os.kill(int((cluster / "postmaster.pid").read_text().split()[0]), signal.SIGINT)
 
 
 @asynccontextmanager

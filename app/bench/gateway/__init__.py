@@ -1,0 +1,1 @@
+"""What the service adds to the graph it hosts: requests over HTTP beside the same graph without it."""
