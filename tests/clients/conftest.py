@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -39,6 +40,13 @@ def javascript() -> None:
             f"NOT TESTED: the official JavaScript clients need {program}, which is not on this machine"
         )
     node.install()
+
+
+@pytest.fixture(scope="session")
+def common_folder(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """The same for all processes of a test run."""
+    own = tmp_path_factory.getbasetemp()
+    return own if worker_id == "master" else own.parent
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -51,6 +51,16 @@ def install() -> None:
         stamp.write_text(wanted)
 
 
+async def once(folder: Path, script: str, api: str) -> Reports:
+    """As ``run``; of all processes of a test run, which have ``folder`` in common, only one runs the script."""
+    kept = folder / f"{script}.json"
+    with (folder / f"{script}.lock").open("w") as lock:
+        await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            kept.write_text(json.dumps(await run(script, api)))
+    return Reports(json.loads(kept.read_text()))
+
+
 async def run(script: str, api: str, **options: Any) -> Reports:
     """Run a script against the service at ``api``: what it reports, by scenario."""
     process = await asyncio.create_subprocess_exec(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import pytest_asyncio
 
@@ -13,8 +15,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def seen(javascript: None, served: Gateway) -> Reports:
-    return await node.run("hook_v2.mjs", served.api)
+async def seen(javascript: None, served: Gateway, common_folder: Path) -> Reports:
+    return await node.once(common_folder, "hook_v2.mjs", served.api)
 
 
 async def test_an_answer_is_seen_token_by_token_under_the_ids_of_the_state(seen: Reports) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import pytest_asyncio
 
@@ -15,8 +17,8 @@ SHOWN = ["end", "messages", "metadata", "updates", "values"]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def reported(javascript: None, served: Gateway) -> Reports:
-    return await node.run("client.mjs", served.api)
+async def reported(javascript: None, served: Gateway, common_folder: Path) -> Reports:
+    return await node.once(common_folder, "client.mjs", served.api)
 
 
 async def test_threads_are_made_changed_found_copied_and_deleted(reported: Reports) -> None:
