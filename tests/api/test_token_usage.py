@@ -12,7 +12,7 @@ import pytest
 from tests.support.answers import Reply, Request
 from tests.support.gateway import Gateway, serving
 from tests.support.provider import Provider
-from tests.support.service import FAST_RUNS, running
+from tests.support.service import config, running
 from tests.support.subagents import delegating, is_subagents, last_role
 from tests.support.threads import SUMMARY, Thread, is_summary_call, is_title_call, new_thread, stand_in, talk
 
@@ -101,7 +101,7 @@ async def test_a_run_that_was_taken_over_is_charged_each_call_once(
     )
     provider.hang()
     provider.always(Reply("Done.", usage=ANSWERED))
-    settings = {"models": [stand_in("big", provider)], "runs": FAST_RUNS}
+    settings = config(models=[stand_in("big", provider)])
     folders = [tmp_path / name for name in ("first", "second")]
     for folder in folders:
         folder.mkdir()
