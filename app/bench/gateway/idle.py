@@ -18,6 +18,7 @@ _HOUR = 3600
 class IdleFigures:
     """Streams of one kind, all open at the same time. ``bytes_each`` is memory of the service's process, ``cpu_share``
     of one processor, less what the process takes without them; ``heartbeats`` are chunks that arrived meanwhile.
+    Memory that earlier ones gave back is used again, so that the first kind to be measured shows most.
     """
 
     kind: str
@@ -50,10 +51,9 @@ async def measure_idle(service: Service, streams: int, seconds: float) -> list[I
 async def _measured(
     service: Service, kind: str, path: str, streams: int, seconds: float
 ) -> IdleFigures | None:
-    # Whatever is made for the first streams of all is kept for the next ones, and does not count.
-    async with _open(service, path, streams):
+    # What the first one of all needs, the others need no more.
+    async with _open(service, path, 1):
         await asyncio.sleep(_SETTLING_SECONDS)
-    await asyncio.sleep(_SETTLING_SECONDS)
     without = await _share(service, seconds)
     before = service.usage()
     async with _open(service, path, streams) as heard:

@@ -15,8 +15,8 @@ from app.bench.gateway.visitor import VisitError, Visitor
 from app.config import Settings
 from app.persistence.scratch import restart_server
 
-# Six seconds of tokens: it is under way when something happens.
-_SLOW = "/slow 120"
+# Fifteen seconds of tokens: still under way when another worker is there.
+_SLOW = "/slow 300"
 _STALLED_SECONDS = 5.0
 _LONGEST_SECONDS = 120.0
 _ID = re.compile(rb"^id: (\d+)$", re.MULTILINE)
