@@ -205,4 +205,5 @@ def _with_live(rarity: Rarity, live: Sequence[Candidate], query: Query, messages
 
 
 def _piece(each: Ranked, query: Query) -> str:
-    return snippet(each.candidate.text, query.text, query.terms, SNIPPET_CHARS)
+    telling = sorted(query.terms, key=lambda term: (term in query.names, len(term)), reverse=True)
+    return snippet(each.candidate.text, query.text, telling, SNIPPET_CHARS)

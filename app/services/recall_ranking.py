@@ -11,6 +11,8 @@ from app.services.recall_words import Query, folded
 
 # Of the weight of all terms: what it is worth that the query stands there word for word, and that all of it is there.
 _PHRASE, _EVERY = 2.0, 1.0
+# Who writes a name or a number among other words looks for that one.
+_NAME = 3.0
 # A term inside of a longer word; and what a word counts that is only spelt like the term.
 _INSIDE, _SPELT = 0.3, 0.6
 _SATURATION, _BY_LENGTH = 1.2, 0.4
@@ -76,7 +78,9 @@ class _Scorer:
     ) -> None:
         self._query = query
         self._spellings = spellings
-        self._weights = {term: rarity.of(term) for term in query.terms}
+        self._weights = {
+            term: rarity.of(term) * (_NAME if term in query.names else 1) for term in query.terms
+        }
         self._all = sum(self._weights.values())
         self._mean = mean_chars
 

@@ -20,6 +20,8 @@ _OUTER = re.compile(r"[:?&=@#]+")
 _INNER = re.compile(r"[/\\]+")
 _WORD = re.compile(r"\w+")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\WA-Z_\d]+|\d+")
+# A digit, a mark inside, or a capital behind a small letter.
+_IS_NAME = re.compile(r"\d|_|\w\W|[^\WA-Z_][A-Z]")
 _IS_DENSE = re.compile(rf"[{_DENSE}]")
 
 LONGEST = 120
@@ -29,11 +31,13 @@ MAX_TERMS = 24
 @dataclass(frozen=True, slots=True)
 class Query:
     """What somebody looks for. ``text`` is it in one line, in the form in which texts are compared. ``words`` are in
-    every text that has all of the query; ``terms`` are the wholes, and then what they are made of, longest first."""
+    every text that has all of the query; ``terms`` are the wholes, and then what they are made of, longest first;
+    ``names`` are the wholes that are no words of prose."""
 
     text: str
     words: tuple[str, ...]
     terms: tuple[str, ...]
+    names: frozenset[str]
 
 
 def query_of(text: str) -> Query:
@@ -41,6 +45,7 @@ def query_of(text: str) -> Query:
     words: dict[str, None] = {}
     wholes: dict[str, None] = {}
     parts: dict[str, None] = {}
+    names: set[str] = set()
     for found in _WHOLE.finditer(normal(text)):
         whole = found[0]
         if _IS_DENSE.match(whole):
@@ -49,11 +54,13 @@ def query_of(text: str) -> Query:
             wholes |= pairs
             continue
         wholes[_term(whole)] = None
+        if _IS_NAME.search(whole):
+            names.add(_term(whole))
         words |= dict.fromkeys(map(_term, _WORD.findall(whole)))
         parts |= dict.fromkeys(_within(whole))
     rest = sorted((part for part in parts if part not in wholes), key=len, reverse=True)
     terms = (*wholes, *rest)[:MAX_TERMS]
-    return Query(folded(text), tuple(words)[:MAX_TERMS], terms)
+    return Query(folded(text), tuple(words)[:MAX_TERMS], terms, frozenset(names))
 
 
 def words_in(text: str) -> Iterator[tuple[str, int]]:
