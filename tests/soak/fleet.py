@@ -16,7 +16,7 @@ import httpx
 from app.persistence.database import connect
 from tests.soak.recorded import RECORD
 from tests.support.rig import SMALL
-from tests.support.service import Process, config, running
+from tests.support.service import DEMO_MODEL, Process, config, running
 
 GRAPH = "recorded"
 _EXECUTES = b"SELECT 1 FROM runs WHERE status = 'running' AND worker LIKE %s LIMIT 1"
@@ -90,6 +90,8 @@ class Fleet:
             graphs={GRAPH: f"{Path(__file__).parent / 'recorded.py'}:agent"},
             summarization=SMALL,
             title={"enabled": False},
+            # Long enough for others to come in between.
+            models=[{**DEMO_MODEL, "summary_delay_s": 0.5}],
             runs={"stalled_after_s": self.stalled_after_s, "concurrency": 6, "max_attempts": 20},
         )
 

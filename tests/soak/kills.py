@@ -260,8 +260,7 @@ async def survived(scene: Scene, attempt: Attempt) -> None:
     thread = attempt.thread
     await is_whole(thread, attempt.said)
     await scene.time_passes(thread)
-    settled = {record["compaction_id"]: record["status"] for record in await thread.records()}
-    assert "committing" not in settled.values()
+    assert [record["status"] for record in await thread.records()] == _settled(attempt)
     happened = attempt.hit in ("stored", "noted")
     await {"manual": _manual, "apply": _apply, "undo": _undo, "redo": _redo}[attempt.name](attempt, happened)
     await is_whole(thread, attempt.said)
@@ -286,6 +285,22 @@ async def run_survived(scene: Scene, attempt: Attempt) -> None:
         assert "committing" not in statuses
     await is_whole(thread, said)
     await _goes_on(thread, said)
+
+
+def _settled(attempt: Attempt) -> list[str]:
+    """What records say when they are looked at next, newest first."""
+    before = [status for _, status in attempt.known if status != "draft"]
+    match attempt.hit, attempt.name:
+        case "asked", _:
+            return [status for _, status in attempt.known]
+        case "archived", _:
+            return ["failed", *before]
+        case _, "undo":
+            return ["committed", "undone"]
+        case _, "redo":
+            return ["committed", "committed", "committed"]
+        case _:
+            return ["committed", *before]
 
 
 async def _manual(attempt: Attempt, happened: bool) -> None:

@@ -16,7 +16,7 @@ from tests.soak.fleet import GRAPH, Fleet
 OPERATIONS = {
     "run": 34,
     "cancel": 10,
-    "compact": 10,
+    "compact": 14,
     "foresee": 5,
     "draft": 4,
     "undo": 7,
@@ -66,7 +66,7 @@ class Clients:
         for _ in range(count):
             self.threads.append(await self._new())
 
-    async def operate(self, count: int, kills: int, clients: int = 6) -> None:
+    async def operate(self, count: int, kills: int, clients: int = 8) -> None:
         """So many operations, ``kills`` of them the death of a worker; each client does one after the other."""
         chance = random.Random(self._seed)
         names = chance.choices([*OPERATIONS], [*OPERATIONS.values()], k=count)
@@ -138,7 +138,7 @@ class Operation:
 
     async def run(self) -> None:
         tools = "\n/then\n".join('/tool measure {"bed": "A"}' for _ in range(self._chance.randint(1, 4)))
-        message = self._message("human", self._chance.choice(("", "/slow 6", "/slow 20", tools)))
+        message = self._message("human", self._chance.choice(("", "", "/slow 6", "/slow 20", tools)))
         body = {
             "assistant_id": GRAPH,
             "input": {"messages": [message]},
@@ -149,8 +149,11 @@ class Operation:
         answer = await self._send("POST", f"{self._path}/runs", json=body)
         if answer.status_code == 200:
             known.asked[message["id"]] = answer.json()["run_id"]
-            if self._chance.random() < 0.3:
-                self._clients.follow(self._read(known, answer.json()["run_id"]))
+            reading = self._read(known, answer.json()["run_id"])
+            if self._chance.random() < 0.6:
+                await reading
+            else:
+                self._clients.follow(reading)
 
     async def _read(self, known: Known, run_id: str) -> None:
         """The ids of a run's stream, as a client at some replica gets them, also when it comes back in between."""
@@ -170,7 +173,7 @@ class Operation:
     async def cancel(self) -> None:
         if not self._known.asked:
             return
-        run_id = self._chance.choice([*self._known.asked.values()][-3:])
+        run_id = self._chance.choice([*self._known.asked.values()][-2:])
         action, wait = self._chance.choice(("interrupt", "rollback")), self._chance.choice((0, 1))
         path = f"{self._path}/runs/{run_id}/cancel?action={action}&wait={wait}"
         await self._send("POST", path)

@@ -226,7 +226,7 @@ class Walk:
     async def _redo(self) -> list[Message]:
         """What nobody took back before is taken back first."""
         if not any(marker["redoable"] for marker in await self._markers()):
-            await self._take("undo")
+            await self._look(await self._take("undo"))
         return await self._take("redo")
 
     async def _take(self, action: str) -> list[Message]:
