@@ -49,6 +49,8 @@ def test_sections_of_deerflow_are_read_as_far_as_they_mean_the_same() -> None:
         ({"title": {"max_chars": 0}}, "title.max_chars: 0 is not allowed"),
         ({"title": {"model_name": "gpt-9"}}, 'title.model_name: "gpt-9" is not allowed'),
         ({"title": {"max_char": 9}}, 'did you mean "max_chars"?'),
+        ({"recall": {"max_results": 0}}, "recall.max_results: 0"),
+        ({"recall": {"max_result": 3}}, 'did you mean "max_results"?'),
         ({"tool_output": {"max_chars": 10, "head_chars": 8, "tail_chars": 3}}, "tool_output.tail_chars: 3"),
         (
             {"mcp": servers(a={"transport": "stdio"})},
