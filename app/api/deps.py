@@ -21,6 +21,7 @@ from app.services.background import Background
 from app.services.compaction import CompactionService
 from app.services.context import ContextService
 from app.services.drafts import DraftService
+from app.services.gauges import Gauges
 from app.services.graph_schemas import GraphSchemas
 from app.services.ids import check_thread_id, check_uuid
 from app.services.limits import Limits
@@ -83,6 +84,7 @@ class Services:
     models: ChatModels
     skills: SkillCatalogue
     registry: CollectorRegistry
+    gauges: Gauges
     http_metrics: HttpMetrics
     accounts: Authenticator
     keys: KeyAccounts

@@ -71,4 +71,5 @@ async def docs(request: Request) -> Response:
 @router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(injected: Injected, admin: Admin) -> Response:
     """Prometheus' text format. For administrators, where there are accounts."""
+    await injected.gauges.refresh()
     return Response(generate_latest(injected.registry), media_type=CONTENT_TYPE_LATEST)

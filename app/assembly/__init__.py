@@ -16,6 +16,7 @@ from app.assembly.web import Web
 from app.config import Settings
 from app.persistence.database import Database
 from app.redaction import Redactor
+from app.services.work_metrics import ModelMetrics
 
 __all__ = ["Assembly", "Clock", "Memory"]
 
@@ -35,9 +36,14 @@ class Assembly:
     ) -> None:
         registry = CollectorRegistry()
         self.settings = settings
-        self.stores = Stores(database, redactor, archive_originals=settings.secrets.archive_originals)
+        models = ModelMetrics(registry)
+        self.stores = Stores(
+            database, redactor, archive_originals=settings.secrets.archive_originals, noted=models.called
+        )
         self.agents = Agents(settings, environ, self.stores, registry, now, hosted)
         self.accounts = Accounts(settings, environ, self.stores)
-        self.hooks = Hooks(settings, environ, self.stores)
-        self.runs = Runs(settings, self.stores, self.agents, self.accounts.limits, self.hooks.policy)
+        self.hooks = Hooks(settings, environ, self.stores, registry)
+        self.runs = Runs(
+            settings, self.stores, self.agents, self.accounts.limits, self.hooks.policy, registry
+        )
         self.web = Web(settings, self.stores, self.agents, self.runs, self.accounts, self.hooks, registry)

@@ -139,7 +139,7 @@ class Agents:
             self._stores.records,
             self._stores.breakers,
             self._stores.pins,
-            CompactionMetrics(self._registry),
+            CompactionMetrics(self._registry, self._stores.noted),
             is_context_overflow,
             hooks=[self.memory.feed.before_summarization] if self.memory.enabled else (),
             redact=self._stores.redactor.text,

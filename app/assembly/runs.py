@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from functools import cached_property
 
+from prometheus_client import CollectorRegistry
+
 from app.assembly.agents import Agents, worker_settings
 from app.assembly.stores import Stores
 from app.config import Settings
@@ -18,14 +20,22 @@ from app.services.run_streams import RunStreams
 from app.services.runs import RunService
 from app.services.thread_events import ThreadEvents
 from app.services.webhook_policy import WebhookPolicy
+from app.services.work_metrics import RunMetrics
 
 
 class Runs:
     """The queue of runs and its readers. ``closing`` is set when this process ends its streams."""
 
     def __init__(
-        self, settings: Settings, stores: Stores, agents: Agents, limits: Limits, webhooks: WebhookPolicy
+        self,
+        settings: Settings,
+        stores: Stores,
+        agents: Agents,
+        limits: Limits,
+        webhooks: WebhookPolicy,
+        registry: CollectorRegistry,
     ) -> None:
+        self._registry = registry
         self._settings = settings
         self._stores = stores
         self._agents = agents
@@ -66,6 +76,7 @@ class Runs:
             self._limits,
             self._stores.token_usage,
             self._stores.redactor,
+            RunMetrics(self._registry),
         )
         feed = self._agents.memory.feed
         execute = feed.after(executor.execute) if self._agents.memory.enabled else executor.execute

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -22,17 +23,25 @@ from app.persistence.runs import RunStore
 from app.persistence.temporary_threads import TemporaryThreadStore
 from app.persistence.thread_stream import ThreadStreamStore
 from app.persistence.threads import ThreadStore
-from app.persistence.token_usage import TokenUsageStore
+from app.persistence.token_usage import ModelCall, TokenUsageStore
 from app.persistence.webhooks import WebhookStore
 from app.redaction import Redactor
 
 
 class Stores:
-    """What is kept, and what tells of it."""
+    """What is kept, and what tells of it. ``noted`` is told of every call of a model."""
 
-    def __init__(self, database: Database, redactor: Redactor, *, archive_originals: bool) -> None:
+    def __init__(
+        self,
+        database: Database,
+        redactor: Redactor,
+        *,
+        archive_originals: bool,
+        noted: Callable[[ModelCall], None],
+    ) -> None:
         self.database = database
         self.redactor = redactor
+        self.noted = noted
         self._discretion = Discretion(redactor, archive_originals=archive_originals)
         self.pool: Any = database.pool
 
@@ -94,7 +103,7 @@ class Stores:
 
     @cached_property
     def token_usage(self) -> TokenUsageStore:
-        return TokenUsageStore(self.pool)
+        return TokenUsageStore(self.pool, self.noted)
 
     @cached_property
     def hub(self) -> EventHub:

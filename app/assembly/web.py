@@ -22,6 +22,7 @@ from app.services.compaction import CompactionService
 from app.services.context import ContextService
 from app.services.drafts import DraftService
 from app.services.features import features_of
+from app.services.gauges import Gauges
 from app.services.graph_schemas import GraphSchemas
 from app.services.janitor import Janitor
 from app.services.manual import ManualCompactions
@@ -236,6 +237,7 @@ class Web:
             models=self._agents.models,
             skills=self._agents.skills,
             registry=self._registry,
+            gauges=Gauges(self._registry, self._stores.runs, self._stores.hub, self._stores.pool),
             http_metrics=HttpMetrics(self._registry),
             accounts=self._accounts.authenticator,
             keys=self._accounts.keys,

@@ -26,6 +26,7 @@ _WIDEST_CHARACTER = 4
 RECONNECT_SECONDS = 1.0
 TERMINAL_EVENT = "end"
 STREAM_SUBJECT = "thread:"
+_END = ":end"
 # Names of events that only thread streams (v2) show begin with it; the stream of a run passes over them.
 HIDDEN = "~"
 # What the hub announces when a webhook is owed something.
@@ -56,7 +57,7 @@ def may_go_on(page: Sequence[Event]) -> bool:
 
 def end_of(run_id: str) -> str:
     """What the hub announces when a run has ended, for those who wait for nothing else."""
-    return f"{run_id}:end"
+    return f"{run_id}{_END}"
 
 
 def stream_of(thread_id: str) -> str:
@@ -220,6 +221,18 @@ class EventHub:
             waiters.discard(event)
             if not waiters:
                 del self._waiters[subject]
+
+    def watched(self) -> dict[str, int]:
+        """How many follow the events of a run, wait for a run's end, follow a thread."""
+        kinds = {"run": 0, "wait": 0, "thread": 0}
+        for subject, waiters in self._waiters.items():
+            if subject.startswith(STREAM_SUBJECT):
+                kinds["thread"] += len(waiters)
+            elif subject.endswith(_END):
+                kinds["wait"] += len(waiters)
+            elif subject != WEBHOOKS:
+                kinds["run"] += len(waiters)
+        return kinds
 
     async def _listen(self, ready: asyncio.Event) -> None:
         while True:

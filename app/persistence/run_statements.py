@@ -71,6 +71,17 @@ WHERE EXISTS (SELECT 1 FROM threads t
 ORDER BY position
 """
 
+QUEUE_STATE = """
+SELECT count(*) FILTER (WHERE due) AS waiting, count(*) FILTER (WHERE status = 'running') AS running,
+    coalesce(extract(epoch FROM now() - min(since) FILTER (WHERE due)), 0) AS oldest_s
+FROM (
+    SELECT r.status, coalesce(j.scheduled_at, r.created_at) AS since,
+        r.status = 'pending' AND coalesce(j.scheduled_at <= now(), true) AS due
+    FROM runs r LEFT JOIN procrastinate_jobs j ON j.id = r.job_id
+    WHERE r.status IN ('pending', 'running')
+) AS open
+"""
+
 ORPHANS = f"""
 SELECT {COLUMNS} FROM runs
 WHERE status IN ('pending', 'running') AND updated_at < now() - make_interval(secs => %s)

@@ -23,6 +23,7 @@ from app.persistence.run_statements import (
     INSERT,
     LOCK_THREAD,
     ORPHANS,
+    QUEUE_STATE,
 )
 from app.serialization import dumps, dumps_jsonb
 
@@ -63,6 +64,16 @@ class Run:
     @property
     def active(self) -> bool:
         return self.status in ACTIVE
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """Runs of the whole installation that could be executed now or are; ``oldest_s`` is the age of the oldest one that
+    waits, in seconds, 0 when none does."""
+
+    waiting: int
+    running: int
+    oldest_s: float
 
 
 class Admission:
@@ -243,6 +254,12 @@ class RunStore:
                 },
             )
             return [_run(row) for row in await cursor.fetchall()]
+
+    async def queue_state(self) -> QueueState:
+        async with self._pool.connection() as conn:
+            row = await (await conn.execute(QUEUE_STATE)).fetchone()
+            assert row is not None
+            return QueueState(row["waiting"], row["running"], float(row["oldest_s"]))
 
     async def orphans(self, older_than_s: float) -> list[Run]:
         """Active runs whose job is gone from the queue or has ended: nobody would ever finish them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -51,20 +51,25 @@ class UsageLine:
 
 
 class TokenUsageStore:
-    """The ``token_usage`` table, and what compactions used, from their records."""
+    """The ``token_usage`` table, and what compactions used, from their records. ``noted`` is told of each call."""
 
-    def __init__(self, pool: AsyncConnectionPool[Any]) -> None:
+    def __init__(
+        self, pool: AsyncConnectionPool[Any], noted: Callable[[ModelCall], None] | None = None
+    ) -> None:
         self._pool = pool
+        self._noted = noted
 
     async def add(self, calls: Sequence[ModelCall]) -> None:
         """Note calls. One that was noted already is left alone, and so is what belongs to a thread that is gone."""
         async with self._pool.connection() as conn:
             for call in calls:
                 try:
-                    await conn.execute(_ADD, asdict(call))
+                    added = await conn.execute(_ADD, asdict(call))
                 except ForeignKeyViolation:
                     # The thread was deleted at this moment, and its usage with it.
                     continue
+                if self._noted and added.rowcount:
+                    self._noted(call)
 
     async def of_thread(self, thread_id: str) -> list[UsageLine]:
         """The thread's usage by caller and model."""

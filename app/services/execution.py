@@ -35,6 +35,7 @@ from app.services.run_request import OWNER_KEY, call_of
 from app.services.spans import graph_spans, run_scope
 from app.services.state import summarize_snapshot
 from app.services.usage import UsageRecorder
+from app.services.work_metrics import RunClock, RunMetrics
 from app.telemetry import redact
 
 # How often a run looks whether the thread it waits for is free again (a compaction or a state write holds it), and for
@@ -72,7 +73,9 @@ class RunExecutor:
         limits: Limits,
         usage: TokenUsageStore,
         redactor: Redactor,
+        metrics: RunMetrics,
     ) -> None:
+        self._metrics = metrics
         self._runs = runs
         self._events = events
         self._threads = threads
@@ -94,8 +97,8 @@ class RunExecutor:
         elif run.lost >= self._settings.max_attempts:
             await undisturbed(self._end(run, Ending("error", _worker_lost(run))))
         else:
-            with run_scope(run):
-                await self._execute(run)
+            with run_scope(run), self._metrics.executing(run) as clock:
+                await self._execute(run, clock)
 
     async def _claim(self, run_id: str) -> Run | None:
         """Waits a little while the thread is reserved. None when the run is over or gone."""
@@ -108,10 +111,10 @@ class RunExecutor:
             await asyncio.sleep(RESERVATION_POLL_SECONDS)
         raise HandBack(run_id, AWAY_SECONDS)
 
-    async def _execute(self, run: Run) -> None:
+    async def _execute(self, run: Run, clock: RunClock) -> None:
         limit = budget_of(run.kwargs["config"], run.kwargs["context"], self._limits.run_tokens)
         usage = TokenBudget(limit, await undisturbed(self._used_before(run, limit)))
-        work = asyncio.create_task(self._stream(run, usage), name=f"run {run.run_id}")
+        work = asyncio.create_task(self._stream(run, usage, clock), name=f"run {run.run_id}")
         try:
             if await unless_cancelled(work):
                 ending = await undisturbed(self._ending(run, work))
@@ -165,7 +168,7 @@ class RunExecutor:
         if await through_outage(lambda: self._runs.hand_back(run.run_id, run.attempt, counts=counts)):
             raise HandBack(run.run_id)
 
-    async def _stream(self, run: Run, usage: TokenBudget) -> None:
+    async def _stream(self, run: Run, usage: TokenBudget, clock: RunClock) -> None:
         first = 1 if run.attempt == 1 else await self._events.last_seq(run.run_id) + 1
         async with (
             graph_spans() as spans,
@@ -182,14 +185,17 @@ class RunExecutor:
                 call.config["callbacks"] = [recorder, *spans, usage]
                 CURRENT.set(usage)
                 await _refuse_answer_to_nothing(graph, run)
-                await self._in_time(writer, graph_events(graph, call))
+                await self._in_time(writer, graph_events(graph, call), clock)
 
-    async def _in_time(self, writer: EventWriter, events: AsyncGenerator[NamedEvent]) -> None:
+    async def _in_time(
+        self, writer: EventWriter, events: AsyncGenerator[NamedEvent], clock: RunClock
+    ) -> None:
         limit = self._settings.timeout_s
         try:
             # Closed, so that nothing of the graph goes on after its run was given up.
             async with asyncio.timeout(limit) as deadline, aclosing(events):
                 async for name, data in events:
+                    clock.saw(name)
                     await writer.put(name, data)
         except TimeoutError:
             # A tool or a model may raise the same class.
@@ -202,6 +208,7 @@ class RunExecutor:
         when the run is another worker's now."""
         if ending is None:
             return
+        self._metrics.ended(run, ending.status)
         used = dict(usage.usage_metadata) if usage else None
         if ending.rollback:
             await self._roll_back(run, ending)

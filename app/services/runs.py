@@ -19,9 +19,10 @@ from app.services.run_request import OWNER_KEY, RunRequest
 from app.services.run_streams import RunStreams
 from app.services.spans import TRACE_KEY
 from app.services.webhook_policy import WebhookPolicy
+from app.services.work_metrics import AFTER_KEY
 from app.telemetry import trace_headers
 
-_PRIVATE = frozenset({"create_thread", "temporary", OWNER_KEY, TRACE_KEY})
+_PRIVATE = frozenset({"create_thread", "temporary", OWNER_KEY, TRACE_KEY, AFTER_KEY})
 _OPEN: Mapping[str, Sequence[RunStatus]] = {
     "pending": ("pending",),
     "running": ("running",),
@@ -113,6 +114,7 @@ class RunService:
                 **request.to_kwargs(graph_name, prepared.model_name),
                 OWNER_KEY: owner,
                 TRACE_KEY: trace_headers(),
+                AFTER_KEY: request.after_seconds,
             },
             metadata=request.metadata,
             multitask_strategy=request.multitask_strategy,

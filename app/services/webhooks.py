@@ -23,6 +23,7 @@ from app.persistence.outage import is_outage, one_line
 from app.persistence.webhooks import Delivery, WebhookStore
 from app.services.runs import public_kwargs
 from app.services.webhook_policy import WebhookPolicy, WebhookRefused, host_of
+from app.services.work_metrics import WebhookMetrics
 from app.telemetry import redact
 
 # One slow receiver must not keep the others waiting.
@@ -53,7 +54,9 @@ class WebhookSender:
         policy: WebhookPolicy,
         settings: WebhookSettings,
         key: bytes | None,
+        metrics: WebhookMetrics,
     ) -> None:
+        self._metrics = metrics
         self._store = store
         self._hub = hub
         self._policy = policy
@@ -119,6 +122,7 @@ class WebhookSender:
             return
         if 200 <= status < 300:
             await self._store.delivered(delivery, status)
+            self._metrics.count("delivered")
         else:
             await self._try_later(delivery, status, f"the receiver answered {status}")
 
@@ -166,8 +170,10 @@ class WebhookSender:
         pause = min(self._settings.backoff_s * 2 ** (delivery.attempts - 1), LONGEST_PAUSE_SECONDS)
         # Those that failed together do not come back together.
         await self._store.later(delivery, pause * random.uniform(0.8, 1.2), status, error)
+        self._metrics.count("tried_again")
 
     async def _give_up(self, delivery: Delivery, status: int | None, error: str) -> None:
+        self._metrics.count("given_up")
         log.warning(
             "the webhook of run %s is given up after %d attempts: %s",
             delivery.run["run_id"],
