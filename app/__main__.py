@@ -9,8 +9,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Coroutine, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,13 @@ import uvicorn
 import uvloop
 
 from app import __version__
+from app.api.door import Door
 from app.bench.command import add_bench, bench
 from app.config import Overrides, Settings, load_settings
 from app.erase import add_erase, erase
 from app.errors import ConfigError, DatabaseError, InvalidInput, NotFound, ThreadBusy
 from app.keys import add_keys, keys
-from app.main import Core, create_app, open_core, prepared_database
+from app.main import create_app, open_core, prepared_database
 from app.redaction import SHAPES, Redactor
 from app.report import startup_report
 from app.telemetry import set_up_logging, set_up_tracing
@@ -118,28 +119,36 @@ async def serve(settings: Settings, arguments: argparse.Namespace) -> None:
     with _listen(settings.server.host, settings.server.port) as listener:
         _refuse_exposure(settings, listener.getsockname()[0])
         app = create_app(settings, dict(os.environ), work=not arguments.no_worker)
-        # Outside uvicorn's own handling, so that what goes wrong here ends the process with one clear line.
-        async with app.router.lifespan_context(app):
-            config = uvicorn.Config(
-                app,
+        door = Door()
+        # The lifespan is outside uvicorn's own handling, so that what goes wrong there ends the process with one clear
+        # line; and the port is open all the while, so that nobody takes a long migration for a dead process.
+        server = Server(
+            uvicorn.Config(
+                door,
                 lifespan="off",
                 log_config=None,
                 access_log=False,
                 timeout_graceful_shutdown=GRACE_SECONDS,
             )
-            # Whoever reads that it is ready is not refused: the connection waits until the server runs.
-            listener.listen(config.backlog)
+        )
+        async with _answering(server, listener) as serving, app.router.lifespan_context(app):
+            door.open(app)
             _say(startup_report(app.state.core, listener.getsockname()))
-            await _serve(Server(config), listener, app.state.core)
+            try:
+                await asyncio.shield(serving)
+            except asyncio.CancelledError:
+                # uvicorn waits for open requests, so streams have to end by themselves.
+                app.state.core.begin_stop()
+                server.should_exit = True
+                await serving
 
 
-async def _serve(server: Server, listener: socket.socket, core: Core) -> None:
+@asynccontextmanager
+async def _answering(server: Server, listener: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
-        await asyncio.shield(serving)
-    except asyncio.CancelledError:
-        # uvicorn waits for open requests, so streams have to end by themselves.
-        core.begin_stop()
+        yield serving
+    finally:
         server.should_exit = True
         await serving
 

@@ -24,7 +24,7 @@ from app.persistence.database import Database
 
 MIGRATIONS_FOLDER = Path(__file__).resolve().parents[2] / "migrations"
 
-_LOCK_KEY = 0x7468_7265_6164  # "thread": any number no other application of the database takes
+LOCK_KEY = 0x7468_7265_6164  # "thread": any number no other application of the database takes
 _POLL_SECONDS = 0.1
 
 
@@ -62,11 +62,11 @@ async def _alone(connection: AsyncConnection[DictRow], patience: float) -> Async
         yield
     finally:
         if not connection.broken:
-            await connection.execute("SELECT pg_advisory_unlock(%s)", (_LOCK_KEY,))
+            await connection.execute("SELECT pg_advisory_unlock(%s)", (LOCK_KEY,))
 
 
 async def _try_lock(connection: AsyncConnection[DictRow]) -> bool:
-    cursor = await connection.execute("SELECT pg_try_advisory_lock(%s) AS held", (_LOCK_KEY,))
+    cursor = await connection.execute("SELECT pg_try_advisory_lock(%s) AS held", (LOCK_KEY,))
     row = await cursor.fetchone()
     return row is not None and bool(row["held"])
 
