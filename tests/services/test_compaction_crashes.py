@@ -267,26 +267,3 @@ async def test_an_undo_that_is_killed_half_way_has_happened_or_has_not(scene: Sc
         assert said(await unwritten.messages()) == said(HISTORY)
         await written.redone(made[1])
         assert said([e["message"] for e in await written.conversation()]) == said(HISTORY)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(1800)
-async def test_many_kills_at_random_moments_lose_and_double_nothing(scene: Scene) -> None:
-    scene.victim_lives = False
-    async with AsyncExitStack() as stack:
-        witness = await stack.enter_async_context(scene.witness())
-        for number in range(30):
-            async with scene.victim() as victim:
-                manual, automatic = await threads(stack, victim, HISTORY, HISTORY)
-                call = asyncio.create_task(unanswered(manual))
-                run_id = await started(automatic)
-                await asyncio.sleep(random.uniform(0, 0.3))
-                await scene.kill(victim)
-                await call
-            manual, automatic = await seen(stack, witness, manual, automatic)
-            await scene.time_passes(manual)
-            await manual.compacted()
-            await is_whole(manual, said(HISTORY))
-            await automatic.client.runs.join(automatic.id, run_id)
-            await is_whole(automatic, [*said(HISTORY), QUESTION, "ok"])
-            assert len(await automatic.records()) <= 2, number

@@ -40,6 +40,7 @@ async def killed_at(scene: Scene, moments: Sequence[tuple[str, Phase]]) -> Hits:
                 attempts = [await prepared(stack, scene, each) for each in ATTEMPTS]
                 await strike(scene, victim, attempts, name, phase)
             hits.update((attempt.name, attempt.hit) for attempt in attempts)
+            print(f"{SEED} {name} {phase}:", {attempt.name: attempt.hit for attempt in attempts})  # noqa: T201
             left = [attempt for attempt in attempts if attempt.name == "auto"]
             await asyncio.gather(*(survived(scene, each) for each in attempts if each not in left))
         async with scene.worker():
@@ -69,7 +70,7 @@ async def test_killed_at_random_moments_nothing_is_lost_or_doubled(tmp_path: Pat
     async with observed(tmp_path, database_url) as scene:
         moments = [(scene.chance.choice([*ATTEMPTS]), scene.chance.choice(PHASES)) for _ in range(count)]
         hits = await killed_at(scene, moments)
-    print(SEED, sorted(hits.items()))  # noqa: T201 - the figures of a long test
+    print(sorted(hits.items()))  # noqa: T201 - the figures of a long test
     phases = Counter(phase for _, phase in hits.elements())
     assert all(phases[phase] >= count // 4 for phase in PHASES), hits
     assert {name for name, phase in hits if phase in ("archived", "stored")} == {*ATTEMPTS}, hits

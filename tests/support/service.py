@@ -17,7 +17,7 @@ import yaml
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
-READY_SECONDS = 40
+READY_SECONDS = 90
 STOP_SECONDS = 20
 DEMO_MODEL = {"name": "demo", "use": "app.chat_models.demo:DemoChatModel", "token_delay_s": 0}
 FAST_RUNS = {"stalled_after_s": 2, "concurrency": 8}
