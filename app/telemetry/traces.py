@@ -17,6 +17,8 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 TRACER = trace.get_tracer("threadkeep")
 _PROPAGATOR = TraceContextTextMapPropagator()
 _TRACES_PATH = "/v1/traces"
+DELIVERY_SECONDS = 3
+"""How long a delivery is tried, and so how long a collector that is away can keep the process from ending."""
 
 Attribute = str | int | float | bool
 
@@ -31,7 +33,8 @@ def set_up_tracing(
         resource=Resource.create({SERVICE_NAME: service_name, SERVICE_VERSION: version}),
         sampler=ParentBasedTraceIdRatio(sample_ratio),
     )
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(url, headers=dict(headers))))
+    exporter = OTLPSpanExporter(url, headers=dict(headers), timeout=DELIVERY_SECONDS)
+    provider.add_span_processor(BatchSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
     return provider
 
