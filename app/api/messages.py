@@ -33,8 +33,8 @@ async def list_messages(
 
     ``seq`` counts all messages from 1, hidden ones too, which are left out unless ``include_hidden``. The next page is
     ``before_seq=next_before_seq``. ``around`` asks for the page with this message in its middle. ``markers`` are the
-    compactions that happened behind the messages of the page (``after_seq``). ``render=html`` adds to each entry ``html``,
-    its Markdown as sanitised markup (null without text).
+    compactions that happened behind the messages of the page (``after_seq``). ``render=html`` adds to each entry
+    ``html``, its Markdown as sanitised markup (null without text).
     """
     if around is not None and before_seq is not None:
         raise InvalidInput("query.around: cannot be combined with before_seq")

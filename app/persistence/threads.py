@@ -162,9 +162,7 @@ class ThreadStore:
         async with self._pool.connection() as conn:
             await conn.execute(_RELEASE, (thread_id, holder))
 
-    async def begin_deletion(
-        self, thread_id: str, owner: str, *, idle_only: bool = False
-    ) -> Refusal | None:
+    async def begin_deletion(self, thread_id: str, owner: str, *, idle_only: bool = False) -> Refusal | None:
         """Mark the thread as being deleted: from now on nothing can start on it. Returns why not; active runs are a
         reason with ``idle_only``.
 

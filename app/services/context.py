@@ -39,8 +39,8 @@ class ContextService:
         return resolve(self._compactor.policy, window, reserved).warnings
 
     async def report(self, owner: str, thread_id: str) -> dict[str, Any]:
-        """Raises NotFound, and Conflict for a graph without messages. Tokens are estimates; ``percent`` is of the window, or of the next trigger where no window
-        is known, None where neither is."""
+        """Raises NotFound, and Conflict for a graph without messages. Tokens are estimates; ``percent`` is of the
+        window, or of the next trigger where no window is known, None where neither is."""
         thread = await self._threads.get(thread_id, owner)
         if thread is None:
             raise NotFound(f"There is no thread {thread_id}")

@@ -1,4 +1,4 @@
-"""What happens around runs: webhooks, threads that live as long as their run, and the one order of a thread's stream."""
+"""What happens around runs: webhooks, threads that live as long as a run, the order of a thread's stream."""
 
 from alembic import op
 
