@@ -22,6 +22,7 @@ from starlette.routing import Route
 
 from app.config import settings_from
 from app.errors import ConfigError
+from tests.support.provider import Provider
 from tests.support.service import config, running
 
 CANARY = "the-otter-swims-at-noon"
@@ -151,3 +152,30 @@ def test_a_header_whose_variable_is_not_set_is_named() -> None:
     settings = settings_from({"tracing": {"headers": {"key": "$NOT_SET_ANYWHERE"}}})
     with pytest.raises(ConfigError, match=r"tracing\.headers\.key.*NOT_SET_ANYWHERE"):
         settings.tracing.sent_headers({})
+
+
+async def test_no_text_is_logged_even_where_everything_is(
+    tmp_path: Path, database_url: str, provider: Provider
+) -> None:
+    model = {
+        "name": "stand-in",
+        "use": "langchain_openai:ChatOpenAI",
+        "model": "stand-in",
+        "base_url": provider.base_url,
+        "api_key": "none",
+    }
+    settings = config(models=[model], logging={"level": "debug", "format": "json"})
+    async with (
+        running(tmp_path, settings, database_url=database_url) as service,
+        httpx.AsyncClient(base_url=service.api, timeout=60) as http,
+    ):
+        thread_id = (await http.post("/threads", json={})).json()["thread_id"]
+        for text in (f"{CANARY} {LONG}", f"{CANARY} again"):
+            body = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": text}]}}
+            answer = await http.post(f"/threads/{thread_id}/runs/wait", json=body)
+            assert CANARY in answer.text
+        await http.post(f"/threads/{thread_id}/compact", json={"instructions": CANARY})
+        await http.get(f"/threads/{thread_id}/messages/search", params={"q": CANARY})
+    lines = [json.loads(line) for line in service.output if line.startswith("{")]
+    assert any(line["level"] == "debug" for line in lines)
+    assert not [line for line in service.output if CANARY in line]
