@@ -50,6 +50,7 @@ class Transcript:
         # Entries are rendered more than once, and hardly any has a secret.
         self._without_secrets: set[int] = set()
         self._labels = _call_labels(messages)
+        self._speakers: dict[str, str] = {}
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -60,10 +61,16 @@ class Transcript:
         body = neutralise(self._redacted(index, _body(message)))
         reference = reference_of(message.id) if message.id else ""
         return Entry(
-            header=f"[{index + 1}] {neutralise(_speaker(message, self._labels.get(index)))}",
+            header=f"[{index + 1}] {neutralise(self._named(_speaker(message, self._labels.get(index))))}",
             body=body,
             reference=reference or f"message {index + 1}",
         )
+
+    def _named(self, speaker: str) -> str:
+        """Names come from clients and models as texts do; there are few of them."""
+        if speaker not in self._speakers:
+            self._speakers[speaker] = self._redact(speaker)
+        return self._speakers[speaker]
 
     def _redacted(self, index: int, body: str) -> str:
         if index in self._without_secrets:

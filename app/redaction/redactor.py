@@ -43,12 +43,12 @@ class Redactor:
         return "".join([*parts, text[at:]])
 
     def value(self, value: Any) -> Any:
-        """The same for all texts in lists and mappings; what a key says of its value counts."""
+        """The same for all texts in lists and mappings, keys too; what a key says of its value counts."""
         match value:
             case str():
                 return self.text(value)
             case Mapping():
-                return {key: self._under(key, item) for key, item in value.items()}
+                return {self.value(key): self._under(key, item) for key, item in value.items()}
             case list() | tuple():
                 return type(value)(map(self.value, value)) if type(value) in (list, tuple) else value
             case _:

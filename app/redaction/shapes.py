@@ -18,18 +18,22 @@ from app.redaction.judgement import (
 )
 from app.redaction.shape import Accept, Shape
 
-# A key does not begin or end within a longer word, nor within base64.
-_BEGIN = r"(?<![A-Za-z0-9_+/-])"
-_END = r"(?![A-Za-z0-9_])"
+# A key does not begin or end within a longer word. Line breaks and signs may stand before it as escapes.
+_ESCAPE = r"(?<=\\[nrt])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2})"
+_BOUNDS = (rf"(?:(?<![A-Za-z0-9])|{_ESCAPE})", r"(?![A-Za-z0-9])")
+# For kinds that a name in code may look like a part of.
+_NAME_BOUNDS = (rf"(?:(?<![A-Za-z0-9_])|{_ESCAPE})", r"(?![A-Za-z0-9_])")
 # What only its surroundings give away has one name wherever it stands, and so one placeholder.
 CREDENTIAL = "credential"
 
 
-def _key(name: str, *patterns: str, accept: Accept | None = None) -> list[Shape]:
+def _key(
+    name: str, *patterns: str, accept: Accept | None = None, bounds: tuple[str, str] = _BOUNDS
+) -> list[Shape]:
     """One shape for each pattern; a pattern begins with what all of its keys begin with, up to the first group."""
     shapes = []
     for pattern in patterns:
-        compiled = re.compile(f"{_BEGIN}{pattern}{_END}")
+        compiled = re.compile(f"{bounds[0]}{pattern}{bounds[1]}")
         hint = re.split(r"[\[(\\]", pattern, maxsplit=1)[0].lower()
         shapes.append(Shape(name, compiled, (hint,), accept) if accept else Shape(name, compiled, (hint,)))
     return shapes
@@ -67,8 +71,8 @@ _ASSIGNED = re.compile(
     r"(?<!\[)(?<!(?i:page))(?<!(?i:page)[_-])(?<!(?i:next)[_-])(?<!(?i:sync)[_-])"
     rf"(?P<word>(?i:{_PASSWORDS})|(?i:{_KEYS})(?:[_-]?(?i:access))?(?:[_-]?(?i:key))?)"
     r"(?:\\{0,3}[\"'\]]){0,2}"
-    r"(?P<sign>\s{0,3}(?::=|=>|[:=：＝是为])|\s{1,3}(?:is|ist|lautet|est|es)(?:\s{0,3}:|(?=\s)))\s{0,3}"
-    rf"(?:\\{{0,3}}[\"'`](?P<quoted>[^\"'`\\\s]{{6,512}}+)|(?P<bare>{_BARE}{{8,512}}))"
+    r"(?P<sign>\s{0,3}(?::=|=>|[:=：＝是为は])|\s{1,3}(?:is|ist|lautet|est|es)(?:\s{0,3}:|(?=\s)))\s{0,3}"
+    rf"(?:\\{{0,3}}[\"'`](?P<quoted>[^\"'`\\\s]{{6,512}}+)|[「『“‘«„]?(?P<bare>{_BARE}{{8,512}}))"
     r"(?<![.:])"
 )
 _FLAG = re.compile(
@@ -98,6 +102,7 @@ SHAPES: tuple[Shape, ...] = (
             for mode in ("live", "test")
         ),
         r"whsec_[A-Za-z0-9+/=]{24,128}+",
+        bounds=_NAME_BOUNDS,
     ),
     *_key("aws-access-key-id", *(rf"{kind}[A-Z0-9]{{16}}" for kind in ("AKIA", "ASIA", "ABIA", "ACCA"))),
     *_key("google-api-key", r"AIza[A-Za-z0-9_-]{35}"),

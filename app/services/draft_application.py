@@ -37,7 +37,8 @@ def checked_text(text: str | None, policy: CompactionPolicy, counter: TokenCount
     than four times ``max_summary_tokens``."""
     if text is None:
         return None
-    if not text.strip():
+    # Letters without a width are no text either.
+    if not any(letter.isprintable() and not letter.isspace() for letter in text):
         raise InvalidInput("summary_text: must not be blank")
     most = _MOST_TIMES_A_SUMMARY * policy.max_summary_tokens
     if (tokens := counter.text(text)) > most:

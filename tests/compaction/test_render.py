@@ -39,6 +39,19 @@ def test_tool_calls_show_name_and_arguments_and_results_show_the_tool_and_errors
     assert "[2] tool result · read_file · error\nno such file" in text
 
 
+def test_secrets_in_names_are_replaced_too() -> None:
+    transcript = Transcript(
+        [human("hello", name="key1234"), ai("", "c1", tool="key1234"), result("c1")],
+        redact=lambda text: text.replace("key1234", "[secret]"),
+    )
+    assert [transcript.entry(index).header for index in range(3)] == [
+        "[1] user · [secret]",
+        "[2] assistant",
+        "[3] tool result · [secret]",
+    ]
+    assert "→ call [secret]" in transcript.entry(1).body
+
+
 def test_parallel_calls_to_one_tool_are_told_apart() -> None:
     text = rendered(ai("", "c1", "c2"), result("c2", "two"), result("c1", "one"))
     assert "→ call read #1" in text

@@ -54,6 +54,8 @@ IN_CONTEXT = [
     ("psql --password {} -h db", "Abc12345x"),
     ("密码：{}", "Abc12345"),
     ("密码是{}，别告诉别人", "Abc12345"),
+    ("密码：“{}”", "Abc12345"),
+    ("パスワードは「{}」です", "Abc12345"),
     ("Das Passwort: {}", "Sommer2024x"),
     ("the password is {} for now", "Sommer2024x"),
     ("the token is: '{}'", "abc123def"),
@@ -87,6 +89,9 @@ NO_SECRETS = [
     "the task-force-of-2024-and-everybody-in-it",
     "密码是用户自己设置的，不能为空",
     "密码：8位以上的字母和数字",
+    "パスワードは英数字8文字以上です",
+    "パスワードは「英数字8文字以上」です",
+    "def check_pk_test_initialization(): ...",
     "the password is incorrect, the token is invalid_grant",
     "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     "-----BEGIN PUBLIC KEY-----\nMFwwDQYJKoZIhvcNAQEBBQADSwAwSAJBAK\n-----END PUBLIC KEY-----",
@@ -101,6 +106,27 @@ def test_keys_are_known_by_their_shape(kind: str, key: str, around: str) -> None
     assert key not in redacted
     assert redacted == around.format(PLACEHOLDER.search(redacted).group())  # type: ignore[union-attr]
     assert kind in redacted
+
+
+@pytest.mark.parametrize("key", [KEYS[kind][0] for kind in KEYS if kind != "private-key"])
+@pytest.mark.parametrize(
+    "around",
+    [
+        "keys/{}.txt",
+        "https://host/{}/x",
+        "copy-{}.pem",
+        '{{"content": "A=1\\n{}\\nB=2"}}',
+        '{{"content": "a\\tkey\\u003d{}"}}',
+        "https://host/?q=key%3D{}%26x",
+    ],
+)
+def test_keys_are_known_in_names_of_files_in_addresses_and_behind_escapes(key: str, around: str) -> None:
+    assert key not in REDACTOR.text(around.format(key))
+
+
+def test_names_of_fields_may_be_secrets() -> None:
+    key = KEYS["github-token"][0]
+    assert REDACTOR.value({"env": {key: 1}}) == {"env": {REDACTOR.text(key): 1}}
 
 
 @pytest.mark.parametrize(("text", "secret"), IN_CONTEXT)
