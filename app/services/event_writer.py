@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from contextlib import suppress
 from typing import Any
 
 from app.persistence.events import Event, EventStore
@@ -11,8 +13,12 @@ from app.persistence.runs import RunLost
 from app.serialization import dumps
 from app.services.patience import undisturbed
 
-# The first event goes out at once, later ones in batches: a token a transaction would cost more than the token.
+# The first event goes out at once, and so does the first token; later ones in batches: a token a transaction would cost
+# more than the token.
 BATCH_SECONDS = 0.02
+# A busy database gets fewer and larger ones: the pause is as long as the last batch took to write, up to this.
+LONGEST_PAUSE_SECONDS = 0.1
+_TOKENS = "messages"
 # A graph that produces faster than the database takes has to wait here.
 MAX_BUFFERED = 5_000
 MAX_BUFFERED_CHARACTERS = 4_000_000
@@ -29,6 +35,8 @@ class EventWriter:
         self._buffer: list[Event] = []
         self._buffered = 0
         self._filled = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._spoke = False
         self._lock = asyncio.Lock()
         self._flusher: asyncio.Task[None] | None = None
 
@@ -49,6 +57,9 @@ class EventWriter:
         self._buffered += len(event.data)
         self._seq += 1
         self._filled.set()
+        if not self._spoke and name.startswith(_TOKENS):
+            self._spoke = True
+            self._hurry.set()
         if len(self._buffer) >= MAX_BUFFERED or self._buffered >= MAX_BUFFERED_CHARACTERS:
             await self.flush()
 
@@ -68,8 +79,16 @@ class EventWriter:
     async def _flush_as_they_come(self) -> None:
         while True:
             await self._filled.wait()
+            begun = time.monotonic()
             await self.flush()
-            await asyncio.sleep(BATCH_SECONDS)
+            await self._pause(time.monotonic() - begun)
+
+    async def _pause(self, took_s: float) -> None:
+        """Until it is time for the next batch; the first token does not wait for it."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(max(BATCH_SECONDS, took_s), LONGEST_PAUSE_SECONDS)):
+                await self._hurry.wait()
+        self._hurry.clear()
 
     async def _close(self) -> None:
         if self._flusher:

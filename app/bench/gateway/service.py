@@ -13,7 +13,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlencode, urlsplit
+
+from psycopg.conninfo import conninfo_to_dict
 
 from app.config import Settings
 from app.errors import DatabaseError
@@ -106,7 +108,10 @@ def _config(settings: Settings) -> dict[str, Any]:
 
 def _environ(url: str) -> Mapping[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
-    return {**kept, "DATABASE_URL": url, "PYTHONUNBUFFERED": "1"}
+    # A URL, whatever form it has here: that is what the configuration takes.
+    parts = {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}
+    address = f"postgresql:///?{urlencode(parts, quote_via=quote)}"
+    return {**kept, "DATABASE_URL": address, "PYTHONUNBUFFERED": "1"}
 
 
 async def _ready(process: asyncio.subprocess.Process) -> str:
