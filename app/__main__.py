@@ -34,6 +34,10 @@ EXIT_FAILURE = 1
 EXIT_CONFIG = 2
 # How long open requests may take after SIGTERM before their connections are cut; streams end by themselves.
 GRACE_SECONDS = 5
+# How long a connection without a request stays open. Longer than clients and proxies keep theirs (httpx, and with it
+# the official client: 5 s, which is uvicorn's default; load balancers: 60 s): a server that closes first cuts off
+# requests that are on their way.
+KEEP_ALIVE_SECONDS = 75
 
 
 class Server(uvicorn.Server):
@@ -127,7 +131,10 @@ async def serve(settings: Settings, arguments: argparse.Namespace) -> None:
                 door,
                 lifespan="off",
                 log_config=None,
+                # That it runs says nothing yet: what is ready, our own report tells.
+                log_level="warning",
                 access_log=False,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=GRACE_SECONDS,
             )
         )

@@ -15,6 +15,7 @@ import yaml
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
+from app.__main__ import KEEP_ALIVE_SECONDS
 from app.config import Overrides, load_settings
 from app.main import NOW, Clock, Core, create_app
 from tests.support.service import config
@@ -56,7 +57,14 @@ async def serving(
     app = create_app(settings, variables, work=work, now=now)
     async with app.router.lifespan_context(app):
         server = uvicorn.Server(
-            uvicorn.Config(app, port=0, lifespan="off", log_config=None, timeout_graceful_shutdown=2)
+            uvicorn.Config(
+                app,
+                port=0,
+                lifespan="off",
+                log_config=None,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=2,
+            )
         )
         task = asyncio.create_task(server.serve())
         while not server.started:
