@@ -17,6 +17,8 @@ _NAME = 3.0
 _INSIDE, _SPELT = 0.3, 0.6
 _SATURATION, _BY_LENGTH = 1.2, 0.4
 _MOST_COUNTED = 8
+# What scores less than this share of the best has some common word of the query and nothing else.
+_LEAST = 0.04
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ def rank(
     rarity: Rarity,
     spellings: Mapping[str, Sequence[str]],
 ) -> list[Ranked]:
-    """Best first, each message once, those without anything of the query left out. Of equal ones the newest first.
+    """Best first, each message once, those with hardly anything of the query left out. Of equal ones the newest first.
 
     ``spellings`` are words to be taken for a term that nobody used.
     """
@@ -65,9 +67,10 @@ def rank(
         Ranked(candidate, scorer.score(text)) for candidate, text in zip(candidates, texts, strict=True)
     ]
     scored.sort(key=lambda each: (each.score, each.candidate.order), reverse=True)
+    least = _LEAST * scored[0].score if scored else 0.0
     best: dict[str, Ranked] = {}
     for each in scored:
-        if each.score > 0:
+        if each.score > least:
             best.setdefault(each.candidate.said.message_id, each)
     return list(best.values())
 

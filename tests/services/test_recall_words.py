@@ -177,11 +177,17 @@ def test_the_exact_phrase_comes_before_all_words_before_some_of_them() -> None:
 
 
 def test_a_rare_word_weighs_more_than_a_common_one() -> None:
-    counts = {"file": 900, "quux_limit": 2}
+    counts = {"file": 300, "quux_limit": 2}
     assert ranked("file quux_limit", "the file, the file, the file", "quux_limit is 3", counts=counts) == [
         "m1",
         "m0",
     ]
+
+
+def test_what_has_only_a_common_word_of_the_query_is_no_result_beside_what_is_meant() -> None:
+    counts = {"file": 990, "quux_limit": 1}
+    assert ranked("file quux_limit", "the file", "quux_limit is in a file", counts=counts) == ["m1"]
+    assert ranked("file", "the file", counts=counts) == ["m0"]
 
 
 def test_a_word_by_itself_comes_before_the_same_inside_of_another() -> None:
