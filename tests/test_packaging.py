@@ -12,6 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
+from app.__main__ import GRACE_SECONDS
+from app.config import ServerSettings
+from app.persistence.queue import PUT_BACK_SECONDS
+
 ROOT = Path(__file__).resolve().parents[1]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
@@ -70,6 +74,15 @@ def test_the_services_wait_for_a_healthy_database_and_keep_their_data_in_a_volum
 def test_only_the_gateway_is_published_and_only_to_this_machine() -> None:
     ports = {name: service.get("ports") for name, service in compose()["services"].items()}
     assert ports == {"postgres": None, "worker": None, "gateway": ["127.0.0.1:8000:8000"]}
+
+
+def test_the_gateway_is_healthy_when_it_is_ready_and_nobody_is_killed_before_its_runs_are_put_back() -> None:
+    services = compose()["services"]
+    assert "/ready" in services["gateway"]["healthcheck"]["test"][-1]
+    assert services["worker"]["healthcheck"] == {"disable": True}
+    for name in ("gateway", "worker"):
+        seconds = int(services[name]["stop_grace_period"].removesuffix("s"))
+        assert seconds > ServerSettings().shutdown_grace_s + GRACE_SECONDS + PUT_BACK_SECONDS
 
 
 def test_the_locks_pin_the_same_versions_and_name_no_registry() -> None:
