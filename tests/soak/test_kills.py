@@ -58,7 +58,7 @@ async def test_killed_between_its_writes_it_has_happened_or_can_happen_still(
     tmp_path: Path, database_url: str
 ) -> None:
     async with observed(tmp_path, database_url, slowness_s=0.4, abrupt=True) as scene:
-        hits = await killed_at(scene, [("manual", "archived"), ("undo", "stored")])
+        hits = await killed_at(scene, [("manual", "archived"), ("auto", "stored")])
     assert {phase for _, phase in hits} >= {"archived", "stored"}, (SEED, hits)
 
 
