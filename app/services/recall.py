@@ -117,7 +117,7 @@ class RecallService:
         compactions = await self._in_force(thread_id, seen)
         if not compactions:
             return _FromArchive([], Rarity({}, 0), {}, {})
-        hits = await self._store.hits(thread_id, query.words, query.terms)
+        hits = await self._store.hits(thread_id, query.words, query.telling)
         missing = [t for t in query.terms if hits.by_term.get(t) == [] and len(t) >= _SHORTEST_PIECE][
             :_MOST_MISSING
         ]

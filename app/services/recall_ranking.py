@@ -39,13 +39,14 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Rarity:
-    """How much each term says: the fewer of ``total`` messages have it, the more."""
+    """How much each term says: the fewer of ``total`` messages have it, the more. One that nobody counted is taken for
+    a common word."""
 
     counts: Mapping[str, int]
     total: int
 
     def of(self, term: str) -> float:
-        known = self.counts.get(term, 0)
+        known = self.counts.get(term, self.total / 2)
         total = max(self.total, known)
         return math.log(1 + (total - known + 0.5) / (known + 0.5))
 

@@ -26,6 +26,7 @@ _IS_DENSE = re.compile(rf"[{_DENSE}]")
 
 LONGEST = 120
 MAX_TERMS = 24
+MAX_PROSE = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,13 @@ class Query:
     words: tuple[str, ...]
     terms: tuple[str, ...]
     names: frozenset[str]
+
+    @property
+    def telling(self) -> list[str]:
+        """The terms to look for one by one: a long sentence has many that nearly every message has."""
+        prose = [term for term in self.terms if term not in self.names and term.isascii()]
+        left_out = set(sorted(prose, key=len, reverse=True)[MAX_PROSE:])
+        return [term for term in self.terms if term not in left_out]
 
 
 def query_of(text: str) -> Query:

@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import orjson
+from langgraph.types import StateSnapshot
 
 from app.errors import NotFound
 from app.persistence.threads import ThreadStore
 from app.ports import Graphs
 from app.services.recall import Found, RecallService, checked_query
 from app.services.timeline import TimelineService
+
+# Conversations whose order is remembered, the last ones that were searched: some megabytes each when they are long.
+_MOST_KNOWN = 4
 
 
 class SearchService:
@@ -24,6 +28,7 @@ class SearchService:
         self._graphs = graphs
         self._recall = recall
         self._timelines = timelines
+        self._known: dict[tuple[str, str | None], Mapping[str | None, int]] = {}
 
     async def search(self, owner: str, thread_id: str, text: str, limit: int) -> dict[str, Any]:
         """The messages of the conversation on the branch of the head that match, best first, archived and live.
@@ -38,9 +43,21 @@ class SearchService:
         graph = self._graphs.for_state(thread.graph_name)
         head = await graph.aget_state({"configurable": {"thread_id": thread_id}})
         found, complete = await self._recall.find(thread_id, head.values, query, limit)
-        seqs = (await self._timelines.conversation(thread_id, head.values)).seqs() if found else {}
+        seqs = await self._seqs(thread_id, head) if found else {}
         data = [_shown(each, seqs) for each in found if each.said.message_id in seqs]
         return {"data": data, "complete": complete}
+
+    async def _seqs(self, thread_id: str, head: StateSnapshot) -> Mapping[str | None, int]:
+        """The ``seq`` of every message. Somebody who searches does it again and again, and a state never changes: of a
+        thread with 50,000 messages the order takes a tenth of a second."""
+        state = (thread_id, head.config["configurable"].get("checkpoint_id"))
+        known = self._known.pop(state, None)
+        if known is None:
+            known = (await self._timelines.conversation(thread_id, head.values)).seqs()
+        self._known[state] = known
+        while len(self._known) > _MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+        return known
 
 
 def _shown(found: Found, seqs: Mapping[str | None, int]) -> dict[str, Any]:
