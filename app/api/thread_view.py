@@ -9,8 +9,9 @@ from typing import Any
 import orjson
 
 from app.api.extract import extract
-from app.persistence.threads import Thread
+from app.persistence.threads import LEFT_OUT, Thread
 from app.serialization import dumps
+from app.services.state import NEVER_KEPT
 
 
 def thread_to_json(thread: Thread, values: Any) -> dict[str, Any]:
@@ -45,13 +46,17 @@ def with_choice(
 def needs_values(thread: Thread, select: Sequence[str] | None, paths: Mapping[str, str] | None) -> bool:
     """Whether the state has to be read for what is shown; reading states is what a search costs.
 
-    The row of a thread that is not at work has its small values, the title among them: a list of titles reads none.
+    The row of a thread that is not at work has its small values, the title among them, and says which were too large
+    for it: a list of titles reads none, also of threads that have no title.
     """
     if not select or "values" in select:
         return True
-    known = {} if thread.status == "busy" else (thread.values or {})
-    asked = [path for path in (paths or {}).values() if path.startswith("values")]
-    return any(_channel(path) not in known for path in asked)
+    asked = [_channel(path) for path in (paths or {}).values() if path.startswith("values")]
+    kept = thread.values
+    if kept is None or thread.status == "busy":
+        return bool(asked)
+    elsewhere = {"", *NEVER_KEPT, *kept.get(LEFT_OUT, ())}
+    return any(channel in elsewhere for channel in asked)
 
 
 def _channel(path: str) -> str:

@@ -48,10 +48,14 @@ class Thread:
         return name if isinstance(name, str) else None
 
 
+LEFT_OUT = "__left_out__"
+
+
 @dataclass(frozen=True, slots=True)
 class StateSummary:
     """What a thread's row keeps of its newest state: small values, open interrupts by task id, and the
-    status.
+    status. ``values[LEFT_OUT]`` names those that were too large to keep, where there are any; what is neither there
+    nor named has no value.
     """
 
     values: Mapping[str, Any]

@@ -14,7 +14,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import StateSnapshot, StateUpdate
 
 from app.errors import InvalidInput, NotFound
-from app.persistence.threads import StateSummary, Thread, ThreadStore
+from app.persistence.threads import LEFT_OUT, StateSummary, Thread, ThreadStore
 from app.ports import WRITER_NODE, Graphs
 from app.serialization import dumps, interrupt_to_json
 from app.services.reservations import Held, Reservations
@@ -24,7 +24,7 @@ Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 # A row keeps what people filter and list threads by (a title, a flag), not the work itself.
 MAX_KEPT_BYTES = 4096
-_NEVER_KEPT = CONTROL_CHANNELS | {"messages"}
+NEVER_KEPT = CONTROL_CHANNELS | {"messages"}
 _COPY = "__copy__"
 _SPECIAL_NODES = frozenset({START, END, _COPY})
 
@@ -268,8 +268,6 @@ def message_ids(snapshot: StateSnapshot) -> frozenset[str]:
 def _small(values: Any) -> dict[str, Any]:
     if not isinstance(values, Mapping):
         return {}
-    return {
-        name: value
-        for name, value in values.items()
-        if name not in _NEVER_KEPT and value is not None and len(dumps(value)) <= MAX_KEPT_BYTES
-    }
+    known = {name: value for name, value in values.items() if name not in NEVER_KEPT and value is not None}
+    small = {name: value for name, value in known.items() if len(dumps(value)) <= MAX_KEPT_BYTES}
+    return small if len(small) == len(known) else {**small, LEFT_OUT: sorted(set(known) - set(small))}

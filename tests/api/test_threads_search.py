@@ -105,6 +105,16 @@ async def test_a_list_of_titles_reads_no_state(idle_gateway: Gateway, client: La
     async with await connect(idle_gateway.core.database.url) as connection:
         await connection.execute("DELETE FROM checkpoints WHERE thread_id = %s", (thread_id,))
     found: Any = await client.threads.search(
-        ids=[thread_id], select=["thread_id"], extract={"title": "values.title"}
+        ids=[thread_id], select=["thread_id"], extract={"title": "values.title", "todos": "values.todos"}
     )
-    assert found == [{"thread_id": thread_id, "extracted": {"title": "Lighthouses"}}]
+    assert found == [{"thread_id": thread_id, "extracted": {"title": "Lighthouses", "todos": None}}]
+
+
+async def test_a_value_too_large_for_a_list_is_read_from_the_state(client: LangGraphClient) -> None:
+    thread_id = (await client.threads.create())["thread_id"]
+    todos = [{"content": "x" * 9_000, "status": "pending"}]
+    await client.threads.update_state(thread_id, {"todos": todos})
+    found: Any = await client.threads.search(
+        ids=[thread_id], select=["thread_id"], extract={"todos": "values.todos[0].content"}
+    )
+    assert found == [{"thread_id": thread_id, "extracted": {"todos": "x" * 9_000}}]

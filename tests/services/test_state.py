@@ -18,7 +18,7 @@ from langgraph.types import Command, interrupt
 from app.errors import InvalidInput, NotFound, ThreadBusy
 from app.persistence.database import Database
 from app.persistence.thread_stream import ThreadStreamStore
-from app.persistence.threads import ThreadStore
+from app.persistence.threads import LEFT_OUT, ThreadStore
 from app.ports import WRITER_NODE
 from app.serialization import state_to_json
 from app.services.reservations import Reservations
@@ -157,7 +157,7 @@ async def test_only_small_values_are_kept_beside_the_state(
     await states.update("", thread_id, StateWrite(values))
     thread = await store.get(thread_id, "")
     assert thread
-    assert thread.values == {"notes": ["short"]}
+    assert thread.values == {"notes": ["short"], LEFT_OUT: ["title"]}
     assert (await states.values(thread))["title"] == values["title"]
 
 
