@@ -1,7 +1,7 @@
 /** Where the person writes: text, agent, model, send, stop. */
 
 import { api } from "./api.js";
-import { byId, h, iconButton } from "./dom.js";
+import { byId, h, iconButton, isComposing } from "./dom.js";
 import { t } from "./i18n.js";
 import { failed } from "./problems.js";
 import { remember, remembered } from "./storage.js";
@@ -88,14 +88,17 @@ export class Composer {
     );
   }
 
-  /** Puts back what could not be sent. */
-  restore(text) {
-    if (!this.field.value) this.field.value = text;
+  /** Puts back what could not be sent; `edited`: the message that it was to replace. */
+  restore(text, edited = null) {
+    if (this.field.value) return;
+    if (edited) return this.edit(edited, text);
+    this.field.value = text;
     this._grow();
   }
 
   _key(event) {
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    if (isComposing(event)) return;
+    if (event.key === "Enter" && !event.shiftKey) {
       event.preventDefault();
       this._form.requestSubmit();
     } else if (event.key === "Escape") {

@@ -1,7 +1,7 @@
 /** The middle of the page: which messages are shown, in which order, and where one looks. */
 
 import { api } from "./api.js";
-import { byId, h, button } from "./dom.js";
+import { byId, h, button, keepFocus } from "./dom.js";
 import { t } from "./i18n.js";
 import { markerNode, progressNode } from "./marker.js";
 import { growText, messageNode } from "./message.js";
@@ -10,6 +10,7 @@ import { Transcript } from "./transcript.js";
 
 const PAGE = 60;
 const MOST = 360; // entries in the page at once; further ones are loaded again when one scrolls there
+const LARGEST_PAGE = 200; // that the API gives
 const NEAR = 600; // pixels from an end at which the next page is asked for
 
 export class Conversation {
@@ -44,25 +45,30 @@ export class Conversation {
     this.toEnd();
   }
 
-  /** Reads the newest page again. */
+  /** Reads what is loaded again, up to the end if that is loaded, and stays where one looks. Rejects with ApiError. */
   async refresh() {
-    const asked = this.threadId;
-    const page = await this._page({});
-    if (asked !== this.threadId) return;
-    this.transcript.takeNewest(page);
-    this.render();
+    const { hasNewer, until, stored } = this.transcript;
+    await this._read(hasNewer ? until : null, stored[0]?.seq ?? Infinity);
   }
 
-  /** Reads everything anew: another branch is the conversation now. */
-  async reload() {
+  /** Reads the newest page, whatever is loaded. */
+  async _readNewest() {
+    await this._read(null, Infinity);
+  }
+
+  async _read(until, from) {
     const asked = this.threadId;
-    const page = await this._page({});
+    const limit = Math.min(LARGEST_PAGE, Math.max(PAGE, this.transcript.stored.length));
+    const pages = [];
+    for (let before = until; ; before = pages[0].next_before_seq) {
+      pages.unshift(await this._page({ before, limit }));
+      const count = pages.length * limit;
+      if (!(pages[0].next_before_seq > from) || count > 2 * MOST) break;
+    }
     if (asked !== this.threadId) return;
-    this.transcript.stored = [];
-    this.transcript.forgetLive();
-    this.transcript.markers = [];
-    this.transcript.takeNewest(page);
-    this.render();
+    const most = this._following ? MOST : Infinity;
+    this._steadily(() => this.transcript.takePages(pages, until, { from: from === Infinity ? 0 : from, most }));
+    this._scrolled();
   }
 
   async _page({ before, limit = PAGE }) {
@@ -73,21 +79,40 @@ export class Conversation {
 
   /** Shows a message of the past and marks it. */
   async jumpTo(seq) {
+    const asked = this.threadId;
+    this._following = false;
     if (!this.transcript.stored.some((entry) => entry.seq === seq)) {
-      this.transcript.takeMiddle(await this._page({ before: seq + PAGE / 2 }));
+      const until = seq + PAGE / 2;
+      const page = await this._page({ before: until });
+      if (asked !== this.threadId) return;
+      this.transcript.takePages([page], until);
       this.render();
     }
-    const entry = this.transcript.stored.find((one) => one.seq === seq);
-    const node = entry && this._nodes.get(entry.key)?.node;
+    const node = this._nodes.get(this._shownKey(seq))?.node;
     if (!node) return;
-    this._following = false;
     node.scrollIntoView({ block: "center" });
     node.classList.add("is-found");
     node.addEventListener("animationend", () => node.classList.remove("is-found"), { once: true });
   }
 
+  /** The key of the node that shows an entry: a result of a tool stands inside its call. */
+  _shownKey(seq) {
+    const { stored } = this.transcript;
+    const entry = stored.find((one) => one.seq === seq);
+    if (!entry || this._nodes.has(entry.key)) return entry?.key;
+    const id = entry.message.tool_call_id;
+    const caller = stored.find((one) => one.message.tool_calls?.some((call) => call.id === id));
+    this._unfolded.add(`call:${id}`);
+    this.render();
+    return caller?.key;
+  }
+
   async toEnd() {
-    if (this.transcript.hasNewer) await this.reload();
+    try {
+      if (this.transcript.hasNewer) await this._readNewest();
+    } catch (error) {
+      return this.deeds.failed(error);
+    }
     this._following = true;
     this._scroller.scrollTop = this._scroller.scrollHeight;
   }
@@ -105,32 +130,31 @@ export class Conversation {
   async _load(direction) {
     this._loading = true;
     try {
-      const { stored } = this.transcript;
+      const { stored, until } = this.transcript;
       const asked = this.threadId;
-      const before = direction === "older" ? stored[0].seq : stored.at(-1).seq + PAGE + 1;
+      const before = direction === "older" ? stored[0].seq : until + PAGE;
       const page = await this._page({ before });
-      if (asked !== this.threadId) return;
-      const anchor = this._anchor(direction);
-      if (direction === "older") this.transcript.takeOlder(page, MOST);
-      else this.transcript.takeNewer({ ...page, newer: page.data.at(-1)?.seq === before - 1 }, MOST);
-      this.render();
-      anchor();
+      // What was loaded may be another part by now, after a jump or a look for what is new.
+      if (asked === this.threadId && stored === this.transcript.stored) {
+        this._steadily(() => (direction === "older" ? this.transcript.takeOlder(page, MOST) : this.transcript.takeNewer(page, before, MOST)));
+      }
     } catch (error) {
-      this.deeds.failed(error);
+      if (error.status !== 0) this.deeds.failed(error);
+      return;
     } finally {
       this._loading = false;
     }
+    await this._scrolled(); // A page may add less than a screen, and then nothing scrolls that would ask for the next.
   }
 
-  /** Keeps what one looks at where it is, while messages come and go above it. */
-  _anchor(direction) {
-    const { stored } = this.transcript;
-    const entry = direction === "older" ? stored[0] : stored.at(-1);
-    const node = this._nodes.get(entry.key)?.node;
-    const before = node?.getBoundingClientRect().top ?? 0;
-    return () => {
-      if (node?.isConnected) this._scroller.scrollTop += node.getBoundingClientRect().top - before;
-    };
+  /** Changes what is shown and keeps what one looks at where it is, while messages come and go above it. */
+  _steadily(change) {
+    const top = this._scroller.getBoundingClientRect().top;
+    const seen = [...this._list.children].map((node) => ({ node, at: node.getBoundingClientRect() })).filter(({ node, at }) => at.bottom > top && node.dataset.key);
+    change();
+    this.render();
+    const still = seen.map(({ node, at }) => ({ node: this._nodes.get(node.dataset.key)?.node, at })).find(({ node }) => node?.isConnected);
+    if (still && !this._following) this._scroller.scrollTop += still.node.getBoundingClientRect().top - still.at.top;
   }
 
   /** Takes an event of the run; what it changes is drawn with the next frame. */
@@ -202,6 +226,7 @@ export class Conversation {
     const known = this._nodes.get(key);
     if (known && known.stamp === stamp) return known.node;
     const node = build();
+    keepFocus(known?.node, node);
     this._nodes.set(key, { node, stamp, version: Number(String(stamp).split("/")[0]) || 0 });
     return node;
   }
@@ -212,7 +237,7 @@ export class Conversation {
     const list = [];
     if (!this.threadId) return [this._item("welcome", "0", () => this.deeds.welcome())];
     if (transcript.hasOlder) list.push(this._item("older", "0", () => h("p", { class: "loading" }, t("loading"))));
-    const markers = [...transcript.markers];
+    const markers = transcript.shownMarkers();
     for (const entry of this._shown(transcript.entries())) {
       while (markers.length && entry.seq !== null && markers[0].after_seq < entry.seq) list.push(this._marker(markers.shift()));
       list.push(this._message(entry, view));

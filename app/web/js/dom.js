@@ -66,3 +66,15 @@ export function rendered(markup, props = {}) {
 }
 
 export const byId = (id) => document.getElementById(id);
+
+const FOCUSABLE = "a[href], button, summary, input, textarea, select, [tabindex]";
+
+/** An element that is built anew takes the focus of the one it replaces, once it stands in the page: on the same control. */
+export function keepFocus(before, after) {
+  if (!before?.contains(document.activeElement)) return;
+  const place = [...before.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement);
+  queueMicrotask(() => after.querySelectorAll(FOCUSABLE)[place]?.focus({ preventScroll: true }));
+}
+
+/** The key belongs to an input method (Chinese, Japanese, …), not to the page. Safari says so by the code 229 alone. */
+export const isComposing = (event) => event.isComposing || event.keyCode === 229;

@@ -72,7 +72,7 @@ class App {
       },
       pin: (entry) => this.pin(entry),
       edit: (entry) => this.composer.edit(entry, textOf(entry.message)),
-      retry: (entry) => this.send(textOf(entry.message), entry),
+      retry: (entry) => !this.conversation.busy && this.send(textOf(entry.message), entry),
       goOn: () => this.run({ input: null }),
       answer: (interrupt, value) => this.answer(interrupt, value),
       undo: (record) => this.undo(record),
@@ -92,20 +92,22 @@ class App {
       if (event.key === "Escape") this.toggleSidebar(false);
       if (event.key === "k" && (event.ctrlKey || event.metaKey) && this.threadId) {
         event.preventDefault();
-        this.search();
+        if (!document.querySelector("dialog[open]")) this.search();
       }
     });
   }
 
   toggleSidebar(open) {
+    const wasOpen = document.body.classList.contains("has-sidebar");
     document.body.classList.toggle("has-sidebar", open);
     byId("shade").hidden = !open;
     this.menu.setAttribute("aria-expanded", String(open));
     if (open) byId("sidebar").querySelector("input").focus();
+    else if (wasOpen && byId("sidebar").contains(document.activeElement)) this.menu.focus();
   }
 
   welcome() {
-    return h("section", { class: "welcome" }, h("img", { src: "web/icon.svg", alt: "", width: 48, height: 48 }), h("h2", {}, t("welcome")), h("p", {}, t("welcomeText")), h("div", { class: "choices" }, ["example1", "example2", "example3"].map((key) => button(t(key), { class: "choice", onclick: () => this.send(t(key)) }))));
+    return h("section", { class: "welcome" }, h("img", { src: "web/icon.svg", alt: "", width: 48, height: 48 }), h("h2", {}, t("welcome")), h("p", {}, t("welcomeText")), h("div", { class: "choices" }, ["example1", "example2", "example3"].map((key) => button(t(key), { class: "choice", onclick: () => !this.conversation.busy && this.send(t(key)) }))));
   }
 
   // What is open
@@ -121,6 +123,7 @@ class App {
     if (threadId && threadId === this.threadId) return;
     this.follower.leave();
     this.setBusy(false);
+    if (this.composer.editing) this.composer.cancelEdit();
     this.threadId = threadId;
     this.seenChange = null;
     this.threads.select(threadId);
@@ -142,8 +145,7 @@ class App {
     } catch (error) {
       if (threadId !== this.threadId || error.name === "AbortError") return;
       if (error.status === 404) {
-        toast(t("noThread"), { failure: true });
-        this.go(null);
+        this.gone();
       } else if (error.status !== 401) {
         failed(error);
       }
@@ -178,14 +180,22 @@ class App {
     const threadId = this.threadId;
     try {
       const [thread] = await api.post("threads/search", { ids: [threadId], select: ["status", "updated_at"] });
-      if (!thread || threadId !== this.threadId || this.follower.active) return;
+      if (threadId !== this.threadId || this.follower.active) return;
+      if (!thread) return this.gone();
       const changed = this.seenChange && this.seenChange !== thread.updated_at;
       this.seenChange = thread.updated_at;
       if (thread.status === "busy") await this.joinNewest(threadId);
       else if (changed) await this.refresh();
     } catch (error) {
-      if (error.status === 404) this.go(null);
+      if (error.status === 404) this.gone();
     }
+  }
+
+  /** The open thread does not exist, or no longer. */
+  gone() {
+    toast(t("noThread"), { failure: true });
+    this.threads.load();
+    this.go(null);
   }
 
   showTitle() {
@@ -210,9 +220,11 @@ class App {
     const input = { messages: [{ type: "human", id: crypto.randomUUID(), content: text }] };
     this.conversation.error = null;
     this.setBusy(true); // At once, so that nothing is sent twice.
+    const threadId = this.threadId;
     try {
-      const checkpoint = edited ? await checkpointBefore(this.threadId, edited) : null;
-      if (!this.threadId) await this.begin();
+      const checkpoint = edited ? await checkpointBefore(threadId, edited) : null;
+      if (threadId !== this.threadId) return; // Another thread was opened meanwhile: this one stays as it is.
+      if (!threadId) await this.begin();
       if (edited) this.conversation.transcript.cutBefore(edited.key);
       this.conversation.interrupts = [];
       this.conversation.transcript.addOwn(input.messages[0]);
@@ -220,11 +232,14 @@ class App {
       this.conversation.toEnd();
       await this.run({ input, ...(checkpoint ? { checkpoint_id: checkpoint } : {}) });
     } catch (error) {
+      // Another thread is open by now: the run, if it was begun, goes on without this page.
+      if (error.name === "AbortError" || (threadId && threadId !== this.threadId)) return;
       this.setBusy(false);
       this.conversation.transcript.live.delete(keyOf(input.messages[0].id));
       this.conversation.render();
-      this.composer.restore(text);
+      this.composer.restore(text, edited);
       failed(error);
+      await this.refresh(); // What was cut off for the branch, and the questions that waited, are there still.
     }
   }
 
@@ -250,7 +265,7 @@ class App {
       await this.follower.start(threadId, { assistant_id: this.composer.agent, context: this.composer.model ? { model_name: this.composer.model } : {}, multitask_strategy: "reject", ...body });
       this.threads.note(threadId, { status: "busy" });
     } catch (error) {
-      this.setBusy(false);
+      if (error.name !== "AbortError") this.setBusy(false);
       throw error;
     }
   }
@@ -263,6 +278,7 @@ class App {
     try {
       await this.run({ command: { resume: several ? { [interrupt.id]: value } : value } });
     } catch (error) {
+      if (error.name === "AbortError") return;
       this.conversation.interrupts = before;
       this.conversation.render();
       failed(error);
@@ -315,7 +331,9 @@ class App {
       await this.takeStatus(threadId);
       this.gauge.look();
     } catch (error) {
-      if (error.status !== 0 && error.status !== 404) failed(error);
+      if (threadId !== this.threadId) return;
+      if (error.status === 404) this.gone();
+      else if (error.status !== 0) failed(error);
     }
   }
 
@@ -328,7 +346,7 @@ class App {
       model: this.composer.model,
       done: (answer) => {
         toast(t("compacted", { count: answer.removed_message_count, before: short(answer.total_tokens), after: short(answer.tokens_after) }), { deed: { label: t("undo"), run: () => this.undo(answer) } });
-        this.conversation.reload().then(() => this.conversation.toEnd(), failed);
+        this.conversation.refresh().then(() => this.conversation.toEnd(), failed);
         this.gauge.look();
       },
     });
@@ -356,7 +374,7 @@ class App {
   }
 
   async afterChange() {
-    await this.conversation.reload();
+    await this.conversation.refresh();
     this.gauge.look();
   }
 

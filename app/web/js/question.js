@@ -1,6 +1,6 @@
 /** A question that the run waits for, answered where it stands. */
 
-import { h, button } from "./dom.js";
+import { h, button, isComposing } from "./dom.js";
 import { t } from "./i18n.js";
 
 /** `interrupt` is `{id, value}`; a clarification carries its question and options, anything else is shown as it is. */
@@ -20,7 +20,7 @@ export function interruptNode(interrupt, deeds) {
     h("button", { type: "submit", class: "primary" }, t("answer")),
   );
   field.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    if (event.key === "Enter" && !event.shiftKey && !isComposing(event)) {
       event.preventDefault();
       form.requestSubmit();
     }

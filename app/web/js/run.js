@@ -9,6 +9,7 @@ export class RunFollower {
   constructor(listener) {
     this._listener = listener;
     this._abort = null;
+    this._stopping = false;
     this.runId = null;
     this.threadId = null;
   }
@@ -23,6 +24,7 @@ export class RunFollower {
     const abort = (this._abort = new AbortController());
     this.threadId = threadId;
     this.runId = null;
+    this._stopping = false;
     const asked = { stream_mode: MODES, stream_subgraphs: true, stream_resumable: true, on_disconnect: "continue", ...body };
     let events;
     try {
@@ -50,8 +52,9 @@ export class RunFollower {
     this._abort = null;
   }
 
-  /** Ends the run itself. */
+  /** Ends the run itself; one that has no id yet as soon as it has. Rejects with ApiError. */
   async stop() {
+    this._stopping = !this.runId;
     if (this.runId) await api.post(`threads/${this.threadId}/runs/${this.runId}/cancel?action=interrupt`);
   }
 
@@ -92,6 +95,7 @@ export class RunFollower {
       const first = !this.runId;
       this.runId = event.data.run_id;
       if (first) this._listener.begun(this.runId);
+      if (this._stopping) this.stop().catch(() => {}); // It may have just ended by itself.
     } else if (event.event === "error") {
       told.error = event.data?.message ?? event.data?.error ?? "error";
     }

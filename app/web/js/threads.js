@@ -7,6 +7,7 @@ import { switchLanguage, t } from "./i18n.js";
 import { failed } from "./problems.js";
 
 const PAGE = 40;
+const MOST = 1000; // that the API gives at once
 const SELECT = ["thread_id", "updated_at", "created_at", "status", "metadata"];
 
 export class ThreadList {
@@ -44,14 +45,16 @@ export class ThreadList {
   /** Reads the list again. */
   async load() {
     try {
-      this._threads = await this._page(0, Math.max(PAGE, this._threads.length));
-      this._more = this._threads.length >= PAGE && this._threads.length % PAGE === 0;
+      const limit = Math.min(MOST, PAGE * Math.max(1, Math.ceil(this._threads.length / PAGE)));
+      this._threads = await this._page(0, limit);
+      this._more = this._threads.length === limit;
       this.render();
     } catch (error) {
       if (error.status !== 0 && error.status !== 401) failed(error);
     }
   }
 
+  /** False when it failed. */
   async _loadMore() {
     try {
       const more = await this._page(this._threads.length, PAGE);
@@ -59,19 +62,24 @@ export class ThreadList {
       this._threads.push(...more.filter((thread) => !known.has(thread.thread_id)));
       this._more = more.length === PAGE;
       this.render();
+      return true;
     } catch (error) {
       failed(error);
+      return false;
     }
   }
 
   _page(offset, limit) {
-    return api.post("threads/search", { limit: Math.min(limit, 1000), offset, sort_by: "updated_at", sort_order: "desc", select: SELECT, extract: { title: "values.title" } });
+    return api.post("threads/search", { limit, offset, sort_by: "updated_at", sort_order: "desc", select: SELECT, extract: { title: "values.title" } });
   }
 
   async _filter() {
     this._sought = this._field.value.trim().toLowerCase();
     this.render();
-    while (this._sought && this._more && this._found().length < 10) await this._loadMore();
+    if (this._seeking) return; // The loop below looks for what is sought now.
+    this._seeking = true;
+    while (this._sought && this._more && this._found().length < 10) if (!(await this._loadMore())) break;
+    this._seeking = false;
   }
 
   _found() {
@@ -98,8 +106,18 @@ export class ThreadList {
 
   render() {
     const found = this._found();
+    const focused = this._focused();
     this._list.replaceChildren(...(found.length ? found.map((thread) => this._row(thread)) : [h("li", { class: "faint" }, this._sought ? t("nothingFound") : t("noThreads"))]));
     this._moreButton.hidden = !this._more || Boolean(this._sought);
+    focused?.();
+  }
+
+  /** Where the focus is in the list; a function that puts it there again when the rows are other ones, or null. */
+  _focused() {
+    const id = document.activeElement.closest?.(".threads li")?.dataset.id;
+    if (!id) return null;
+    const place = [...document.activeElement.closest("li").querySelectorAll("a, button")].indexOf(document.activeElement);
+    return () => this._list.querySelector(`li[data-id="${CSS.escape(id)}"]`)?.querySelectorAll("a, button")[place]?.focus({ preventScroll: true });
   }
 
   _row(thread) {
@@ -108,7 +126,7 @@ export class ThreadList {
     const title = titleOf(thread);
     return h(
       "li",
-      { class: current ? "is-current" : "" },
+      { class: current ? "is-current" : "", data: { id } },
       h("a", { href: `#/threads/${id}`, "aria-current": current ? "page" : null, title }, h("span", { class: `dot ${thread.status}` }), h("span", { class: "title" }, title), thread.status === "idle" ? null : h("span", { class: "sr" }, t(`status.${thread.status}`))),
       h("span", { class: "row-deeds" }, iconButton("edit", t("rename"), { onclick: () => this.rename(id) }), iconButton("trash", t("delete"), { onclick: () => this.remove(id) })),
     );

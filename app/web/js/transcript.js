@@ -21,6 +21,7 @@ export class Transcript {
     this.markers = [];
     this.hasOlder = false;
     this.hasNewer = false;
+    this.until = 1; // the seq before which everything down to the oldest stored entry is loaded
     this.progress = null; // a compaction that is under way or was skipped or failed in this run
     this.delegations = new Map();
     this.todos = [];
@@ -35,52 +36,56 @@ export class Transcript {
     return [...this.stored, ...[...this.live.values()].filter((entry) => !known.has(entry.key))];
   }
 
-  /** Takes over the newest page, which is newer than anything said before. */
-  takeNewest(page) {
-    const fresh = page.data.map(stored);
-    const first = fresh[0]?.seq ?? Infinity;
-    const before = this.hasNewer ? [] : this.stored.filter((entry) => entry.seq < first);
-    const joins = before.length && before.at(-1).seq === first - 1;
-    this.stored = joins ? [...before, ...fresh] : fresh;
-    if (!joins) this.hasOlder = page.has_more;
-    this.hasNewer = false;
-    this._takeMarkers(page, joins);
-    this._forgetStored();
+  /**
+   * Replaces what is loaded by what was just read: pages that follow each other, oldest first, up to before the seq
+   * `until`; null: up to the end. Entries older than `from` are left out.
+   */
+  takePages(pages, until, { from = 0, most = Infinity } = {}) {
+    const read = pages.flatMap((page) => page.data.map(stored));
+    this.stored = read.filter((entry) => entry.seq >= from).slice(-most);
+    this.hasOlder = pages[0].has_more || this.stored.length < read.length;
+    this._reaches(until ?? Infinity, pages.at(-1).total);
+    this.markers = [];
+    for (const page of pages) this._takeMarkers(page);
+    if (!this.hasNewer) this._forgetStored();
   }
 
   takeOlder(page, most) {
     this.stored = [...page.data.map(stored), ...this.stored];
     this.hasOlder = page.has_more;
-    this._takeMarkers(page, true);
+    this._takeMarkers(page);
     if (this.stored.length > most) {
       this.stored = this.stored.slice(0, most);
-      this.hasNewer = true;
+      this._reaches(this.stored.at(-1).seq + 1, page.total);
     }
   }
 
-  /** `page` holds what follows the newest stored entry, and perhaps some that are stored already. */
-  takeNewer(page, most) {
+  /** `page` ends before the seq `until`; some of its entries may be stored already. */
+  takeNewer(page, until, most) {
     const last = this.stored.at(-1)?.seq ?? 0;
-    const more = page.data.map(stored).filter((entry) => entry.seq > last);
-    this.stored = [...this.stored, ...more];
-    this.hasNewer = more.length > 0 && page.newer;
-    this._takeMarkers(page, true);
+    this.stored = [...this.stored, ...page.data.map(stored).filter((entry) => entry.seq > last)];
+    this._reaches(until, page.total);
+    this._takeMarkers(page);
     if (this.stored.length > most) {
       this.stored = this.stored.slice(-most);
       this.hasOlder = true;
     }
   }
 
-  /** Replaces everything by a page from the middle. */
-  takeMiddle(page) {
-    this.stored = page.data.map(stored);
-    this.hasOlder = page.has_more;
-    this.hasNewer = true;
-    this._takeMarkers(page, false);
+  /** Everything before the seq `until` is read. Seqs count hidden messages too, so the newest entry does not say it. */
+  _reaches(until, total) {
+    this.until = Math.min(until, total + 1);
+    this.hasNewer = this.until <= total;
   }
 
-  _takeMarkers(page, keep) {
-    const byId = new Map((keep ? this.markers : []).map((marker) => [marker.compaction_id, marker]));
+  /** The compactions between the entries that are loaded. */
+  shownMarkers() {
+    const first = this.hasOlder ? (this.stored[0]?.seq ?? 0) : 0;
+    return this.markers.filter((marker) => marker.after_seq >= first && (!this.hasNewer || marker.after_seq < this.until));
+  }
+
+  _takeMarkers(page) {
+    const byId = new Map(this.markers.map((marker) => [marker.compaction_id, marker]));
     for (const marker of page.markers ?? []) byId.set(marker.compaction_id, marker);
     this.markers = [...byId.values()].sort((one, other) => one.after_seq - other.after_seq);
   }
@@ -99,6 +104,7 @@ export class Transcript {
   cutBefore(key) {
     const place = this.stored.findIndex((entry) => entry.key === key);
     if (place >= 0) this.stored = this.stored.slice(0, place);
+    this.hasNewer = false;
     this.live.clear();
     const last = this.stored.at(-1)?.seq ?? 0;
     this.markers = this.markers.filter((marker) => marker.after_seq <= last);
@@ -203,10 +209,6 @@ export class Transcript {
       entry.cut = Boolean(entry.partial);
       entry.version += 1;
     }
-  }
-
-  forgetLive() {
-    this.live.clear();
   }
 }
 
