@@ -154,7 +154,10 @@ class App {
 
   /** Joins the run that is under way, shows the question that waits, the error the last run ended with. */
   async takeStatus(threadId) {
-    const [thread] = await api.post("threads/search", { ids: [threadId], select: ["thread_id", "status", "updated_at", "metadata", "interrupts", "error"], extract: { title: "values.title", todos: "values.todos", delegations: "values.delegations" } });
+    const extract = { title: "values.title", todos: "values.todos" };
+    // The service has to read the whole state for these, so they are asked for only when something hangs on them.
+    if (this.conversation.transcript.hasOpenCalls()) extract.delegations = "values.delegations";
+    const [thread] = await api.post("threads/search", { ids: [threadId], select: ["thread_id", "status", "updated_at", "metadata", "interrupts", "error"], extract });
     if (threadId !== this.threadId || !thread) return;
     this.seenChange = thread.updated_at;
     const { todos, delegations } = thread.extracted ?? {};

@@ -78,6 +78,13 @@ export class Transcript {
     this.hasNewer = this.until <= total;
   }
 
+  /** Whether a call stands without its result: then what became of its subagent says how it went. */
+  hasOpenCalls() {
+    const entries = this.entries();
+    const answered = new Set(entries.map((entry) => entry.message.tool_call_id));
+    return entries.some((entry) => entry.message.tool_calls?.some((call) => !answered.has(call.id)));
+  }
+
   /** The compactions between the entries that are loaded. */
   shownMarkers() {
     const first = this.hasOlder ? (this.stored[0]?.seq ?? 0) : 0;
