@@ -12,6 +12,7 @@ from app.assembly.stores import Stores
 from app.config import Settings
 from app.persistence.queue import RunQueue
 from app.persistence.thread_events import ThreadEventStore
+from app.services.echoes import Echoes
 from app.services.execution import RunExecutor
 from app.services.limits import Limits
 from app.services.run_input import RunInputs
@@ -19,6 +20,7 @@ from app.services.run_results import RunResults
 from app.services.run_streams import RunStreams
 from app.services.runs import RunService
 from app.services.thread_events import ThreadEvents
+from app.services.timeline import TimelineService
 from app.services.webhook_policy import WebhookPolicy
 from app.services.work_metrics import RunMetrics
 
@@ -65,6 +67,16 @@ class Runs:
         )
 
     @cached_property
+    def timelines(self) -> TimelineService:
+        return TimelineService(
+            self._stores.threads,
+            self._stores.records,
+            self._stores.archive,
+            self._stores.pins,
+            self._agents.graphs,
+        )
+
+    @cached_property
     def queue(self) -> RunQueue:
         executor = RunExecutor(
             self._stores.runs,
@@ -86,7 +98,7 @@ class Runs:
     def service(self) -> RunService:
         return RunService(
             self._stores.runs,
-            RunInputs(self._agents.graphs),
+            RunInputs(self._agents.graphs, Echoes(self._stores.archive, self.timelines)),
             self.streams,
             self.queue,
             self._agents.graphs,

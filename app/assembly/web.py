@@ -36,7 +36,6 @@ from app.services.stateless import StatelessThreads
 from app.services.store import StoreService
 from app.services.thread_streams import ThreadStreams
 from app.services.threads import ThreadService
-from app.services.timeline import TimelineService
 from app.services.undo import UndoService
 from app.services.upkeep import Upkeep
 from app.services.usage import UsageService
@@ -114,16 +113,6 @@ class Web:
             self.manual,
             self._agents.compactor,
             self.background,
-        )
-
-    @cached_property
-    def timelines(self) -> TimelineService:
-        return TimelineService(
-            self._stores.threads,
-            self._stores.records,
-            self._stores.archive,
-            self._stores.pins,
-            self._agents.graphs,
         )
 
     @cached_property
@@ -222,10 +211,10 @@ class Web:
             previews=PreviewService(self.manual, self._agents.compactor),
             drafts=self.drafts,
             undo=self.undo,
-            timelines=self.timelines,
-            run_messages=RunMessages(self.thread_service, self.timelines, self._stores.token_usage),
+            timelines=self._runs.timelines,
+            run_messages=RunMessages(self.thread_service, self._runs.timelines, self._stores.token_usage),
             searches=SearchService(
-                self._stores.threads, self._agents.graphs, self._agents.recall, self.timelines
+                self._stores.threads, self._agents.graphs, self._agents.recall, self._runs.timelines
             ),
             memory=self._agents.memory.service,
             store=StoreService(self._stores.items),

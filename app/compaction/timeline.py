@@ -30,8 +30,8 @@ class Place(NamedTuple):
 def timeline(live_ids: Sequence[str | None], removals: Iterable[Removal]) -> list[Place]:
     """The conversation whose state holds ``live_ids``. ``removals`` are the compactions in force, newest first.
 
-    A removed message stands before the first message that followed it then and is still there; where none is, behind
-    the last one that stood before it. An id that is there already stays where it is: that is the newer version.
+    A removed message stands before the first message that followed it then, was kept and is still there; where none is,
+    behind the last one that stood before it. An id that is there already stays where it is: that is the newer version.
     """
     places = _Places(live_ids)
     for removal in removals:
@@ -59,15 +59,16 @@ class _Places:
     def bring_back(self, removal: Removal) -> None:
         # Behind what stands last of all that was seen, then before what follows.
         order = removal.seen_ids or removal.removed_ids
-        end = next((i for i in range(len(order), 0, -1) if order[i - 1] in self._at), 0)
-        following = self._next[self._at[order[end - 1]]] if end else self._next[0]
         removed = set(removal.removed_ids)
+        # A removed message that is there again was said again, later: it tells no place of then.
+        kept = {id: self._at[id] for id in order if id in self._at and id not in removed}
+        end = next((i for i in range(len(order), 0, -1) if order[i - 1] in kept), 0)
+        following = self._next[kept[order[end - 1]]] if end else self._next[0]
         for index in range(len(order) - 1, -1, -1):
             message_id = order[index]
-            found = self._at.get(message_id)
-            if found is not None:
-                following = found
-            elif message_id in removed:
+            if message_id in kept:
+                following = kept[message_id]
+            elif message_id in removed and message_id not in self._at:
                 following = self._insert_before(following, message_id, removal.compaction_id)
 
     def _insert_before(self, following: int, message_id: str, compaction_id: str) -> int:

@@ -119,6 +119,15 @@ class ArchiveStore:
             rows = await cursor.fetchall()
         return {Place(row["message_id"], row.pop("compaction_id")): Archived(**row) for row in rows}
 
+    async def said(self, thread_id: str, message_ids: Sequence[str]) -> dict[str, list[str]]:
+        """The forms, as JSON, in which the thread's own messages of these ids were archived on any branch, by id."""
+        found: dict[str, list[str]] = {}
+        async with self._pool.connection() as conn:
+            cursor = await conn.execute(_SAID, (thread_id, list(message_ids)))
+            for row in await cursor.fetchall():
+                found.setdefault(row["message_id"], []).append(row["message"])
+        return found
+
     async def runs_at(self, thread_id: str, moments: Sequence[datetime]) -> dict[datetime, str]:
         """The run that was working at each of these moments, where one was."""
         async with self._pool.connection() as conn:
@@ -197,6 +206,10 @@ FROM unnest(%s::uuid[]) WITH ORDINALITY AS wanted(id, number)
 JOIN compactions c ON c.thread_id = %s AND c.compaction_id = wanted.id ORDER BY wanted.number
 """
 
+_SAID = """
+SELECT message_id, message FROM archived_messages
+WHERE thread_id = %s AND checkpoint_ns = '' AND message_id = ANY(%s)
+"""
 _AT = """
 SELECT wanted.compaction_id, a.message_id, a.digest, a.message AS text
 FROM unnest(%s::text[], %s::text[]) AS wanted(message_id, compaction_id)

@@ -10,6 +10,7 @@ from app.agent.dynamic import DYNAMIC_CONTEXT_NODE
 from app.errors import InvalidInput, NotFound
 from app.ports import Graphs
 from app.serialization import checkpoint_to_json
+from app.services.echoes import Echoes, without_echoes
 from app.services.run_request import RunRequest
 from app.services.sanitize import SUFFIXES, read_values, refuse_wide_integers, strip_flags
 from app.services.state import HEAD, Graph, message_ids, refuse_unknown_channels
@@ -18,8 +19,9 @@ from app.services.state import HEAD, Graph, message_ids, refuse_unknown_channels
 class RunInputs:
     """Cleans the ways in of a run: ``input``, ``command.update`` and ``command.resume``."""
 
-    def __init__(self, graphs: Graphs) -> None:
+    def __init__(self, graphs: Graphs, echoes: Echoes) -> None:
         self._graphs = graphs
+        self._echoes = echoes
 
     async def clean(self, thread_id: str, graph_name: str, request: RunRequest) -> RunRequest:
         """The request with message objects in the place of whatever form the client sent. Raises InvalidInput."""
@@ -46,7 +48,10 @@ class RunInputs:
         if not isinstance(values, Mapping):
             raise InvalidInput(f"{where}: must be an object with the keys of the state")
         refuse_unknown_channels(graph, [(where, values)])
-        return read_values(values, await self._known_ids(graph, thread_id, values), where)
+        archived = await self._echoes.archived(graph, thread_id, values.get("messages"))
+        known_ids = await self._known_ids(graph, thread_id, values)
+        read = read_values(values, {*known_ids, *archived}, where)
+        return {**read, "messages": without_echoes(read["messages"], archived)} if archived else read
 
     async def _destinations(self, graph: Graph, thread_id: str, goto: Any) -> Any:
         """A node may be sent an input of its own, in the place of the state."""

@@ -208,3 +208,24 @@ async def test_an_unknown_thread_has_no_messages(rig: Rig) -> None:
     async with rig.gateway.http() as http:
         answer = await http.get("/threads/6f2a3a7e-0000-4000-8000-000000000000/messages")
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+async def test_a_client_that_sends_the_whole_conversation_again_doubles_nothing(rig: Rig) -> None:
+    async with new_thread(rig.gateway, HISTORY) as thread:
+        await thread.run("The first question of today?")
+        await compacted(thread)
+        everything = said((await thread.page(limit=200))["data"])
+        changed = {**everything[1], "content": "This was never said like that."}
+        sent = [
+            everything[0],
+            changed,
+            *everything[2:],
+            {"type": "human", "id": "new", "content": "And now?"},
+        ]
+        await rig.gateway.client().runs.wait(thread.id, "agent", input={"messages": sent})
+        after = said((await thread.page(limit=200))["data"])
+        assert [m["id"] for m in after if m["id"] != changed["id"]][:-2] == [
+            m["id"] for m in everything if m["id"] != changed["id"]
+        ]
+        assert [m["content"] for m in after].count(changed["content"]) == 1
+        assert len({m["id"] for m in after}) == len(after) == len(everything) + 2
