@@ -11,7 +11,7 @@ from typing import Any
 from app.config import Settings
 from app.errors import ThreadBusy
 from app.main import open_core
-from app.services.erasure import Erased, Erasure
+from app.services.upkeep.erasure import Erased, Erasure
 
 _DAY_SECONDS = 86_400.0
 

@@ -12,7 +12,7 @@ from typing import Any
 from app.config import Settings
 from app.main import prepared_database
 from app.persistence.accounts import AccountStore, KeyRecord
-from app.services.accounts import KeyAccounts
+from app.services.accounts.service import KeyAccounts
 
 _SPAN = re.compile(r"([1-9]\d{0,4})([hdw])", re.ASCII)
 _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}

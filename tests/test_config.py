@@ -306,4 +306,9 @@ def test_the_database_url_may_refer_to_a_variable() -> None:
 
 def test_a_graph_may_be_named_by_its_module(tmp_path: Path) -> None:
     graph = load_settings(write(tmp_path, "graphs:\n  mine: my.package:graph\n"), {}).graphs[0]
-    assert (graph.path, graph.module, graph.attribute, graph.folder) == (None, "my.package", "graph", tmp_path)
+    assert (graph.path, graph.module, graph.attribute, graph.folder) == (
+        None,
+        "my.package",
+        "graph",
+        tmp_path,
+    )

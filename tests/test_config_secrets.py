@@ -55,7 +55,9 @@ def test_a_pattern_that_may_take_for_ever_is_refused_at_once(regex: str) -> None
     assert time.monotonic() - started < 10
 
 
-@pytest.mark.parametrize("regex", [r"corp_[a-z]+_[0-9]+", r"\bAC[0-9a-f]{32}\b", r"(?i)x-token:\s*(?P<secret>\S+)"])
+@pytest.mark.parametrize(
+    "regex", [r"corp_[a-z]+_[0-9]+", r"\bAC[0-9a-f]{32}\b", r"(?i)x-token:\s*(?P<secret>\S+)"]
+)
 def test_ordinary_patterns_are_taken(regex: str) -> None:
     assert settings_from({"secrets": {"patterns": [{"name": "own", "regex": regex}]}}).secrets.patterns
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from app.api.deps import Admin, Injected
 from app.api.responses import Json
 from app.errors import InvalidInput
-from app.services.accounts import check_owner
+from app.services.accounts.service import check_owner
 
 router = APIRouter(tags=["accounts"])
 

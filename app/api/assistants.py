@@ -19,7 +19,7 @@ from app.persistence.threads import ThreadFilter
 from app.services.assistants import AssistantPatch
 from app.services.graph_schemas import MAX_XRAY
 from app.services.ids import check_uuid
-from app.services.sanitize import refuse_auth, refuse_reserved
+from app.services.threads.sanitize import refuse_auth, refuse_reserved
 
 router = APIRouter(prefix="/assistants", tags=["assistants"])
 

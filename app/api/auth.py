@@ -14,8 +14,8 @@ from app.api.errors import DATABASE_GONE, error_response
 from app.api.origins import refuse_foreign_host, refuse_foreign_origin
 from app.config import ServerSettings
 from app.errors import Forbidden, InvalidInput, ThreadkeepError
-from app.services.accounts import Authenticator, Caller, Shown, check_owner
-from app.services.limits import Limits, Window
+from app.services.accounts.limits import Limits, Window
+from app.services.accounts.service import Authenticator, Caller, Shown, check_owner
 
 ACT_FOR = "x-threadkeep-owner"
 # What says nothing of anybody. Everything else needs to know who asks, also what does not exist.

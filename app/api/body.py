@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.api.errors import error_response
 from app.api.message_sizes import refuse_long_messages
 from app.errors import InvalidInput, PayloadTooLarge, ThreadkeepError
-from app.services.limits import Limits
+from app.services.accounts.limits import Limits
 from app.services.problems import path_text
 
 MAX_DEPTH = 200

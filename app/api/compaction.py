@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool
 from app.api.deps import Injected, Owner, ThreadId
 from app.api.responses import Json
 from app.config import ContextSizeSettings
-from app.services.compaction import record_to_json
+from app.services.compaction.manual import CompactRequest
+from app.services.compaction.service import record_to_json
 from app.services.ids import check_uuid
-from app.services.manual import CompactRequest
 from app.services.markdown import to_html
 
 router = APIRouter(prefix="/threads/{thread_id}", tags=["compaction"])

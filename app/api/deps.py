@@ -15,34 +15,34 @@ from app.api.metering import HttpMetrics
 from app.errors import Forbidden
 from app.persistence.webhooks import WebhookStore
 from app.ports import ChatModels, Graphs
-from app.services.accounts import Authenticator, Caller, KeyAccounts
+from app.services.accounts.limits import Limits
+from app.services.accounts.service import Authenticator, Caller, KeyAccounts
+from app.services.accounts.usage import UsageService
 from app.services.assistants import AssistantService
 from app.services.background import Background
-from app.services.compaction import CompactionService
-from app.services.context import ContextService
-from app.services.drafts import DraftService
+from app.services.compaction.context import ContextService
+from app.services.compaction.drafts import DraftService
+from app.services.compaction.pins import PinService
+from app.services.compaction.preview import PreviewService
+from app.services.compaction.service import CompactionService
+from app.services.compaction.undo import UndoService
 from app.services.gauges import Gauges
 from app.services.graph_schemas import GraphSchemas
 from app.services.ids import check_thread_id, check_uuid
-from app.services.limits import Limits
-from app.services.memory import MemoryService
-from app.services.pins import PinService
-from app.services.preview import PreviewService
-from app.services.run_messages import RunMessages
-from app.services.run_results import RunResults
-from app.services.run_streams import RunStreams
-from app.services.runs import RunService
-from app.services.search import SearchService
-from app.services.state import StateService
-from app.services.stateless import StatelessThreads
+from app.services.memory.service import MemoryService
+from app.services.recall.search import SearchService
+from app.services.runs.messages import RunMessages
+from app.services.runs.results import RunResults
+from app.services.runs.service import RunService
+from app.services.runs.stateless import StatelessThreads
+from app.services.runs.streams import RunStreams
 from app.services.store import StoreService
-from app.services.thread_events import ThreadEvents
-from app.services.thread_streams import ThreadStreams
-from app.services.threads import ThreadService
-from app.services.timeline import TimelineService
-from app.services.undo import UndoService
-from app.services.upkeep import Upkeep
-from app.services.usage import UsageService
+from app.services.thread_events.service import ThreadEvents
+from app.services.threads.service import ThreadService
+from app.services.threads.state import StateService
+from app.services.threads.streams import ThreadStreams
+from app.services.threads.timeline import TimelineService
+from app.services.upkeep.service import Upkeep
 from app.telemetry import note_scope
 
 

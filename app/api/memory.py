@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from app.api.deps import Injected, Owner
 from app.api.responses import Json, no_content
-from app.services.memory_notes import MAX_TEXT_LENGTH
+from app.services.memory.notes import MAX_TEXT_LENGTH
 
 router = APIRouter(prefix="/memory", tags=["memory"])
 

@@ -10,7 +10,7 @@ from app.api.deps import Injected, Owner, ThreadId
 from app.api.responses import Json
 from app.errors import InvalidInput
 from app.services.markdown import message_html
-from app.services.timeline import PageRequest
+from app.services.threads.timeline import PageRequest
 
 router = APIRouter(prefix="/threads/{thread_id}/messages", tags=["messages"])
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from app.api.deps import Injected, Owner, ThreadId
 from app.api.responses import Json, no_content
-from app.services.messages import MAX_ID_LENGTH
+from app.services.threads.messages import MAX_ID_LENGTH
 
 router = APIRouter(prefix="/threads/{thread_id}", tags=["pins"])
 

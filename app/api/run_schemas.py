@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from app.errors import BadRequest, InvalidInput
-from app.services.graph_events import STREAM_MODES
 from app.services.problems import validation_detail
-from app.services.run_request import RunRequest
-from app.services.sanitize import refuse_auth, refuse_reserved
+from app.services.runs.graph_events import STREAM_MODES
+from app.services.runs.request import RunRequest
+from app.services.threads.sanitize import refuse_auth, refuse_reserved
 
 StreamMode = Literal[
     "values",

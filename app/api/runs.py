@@ -16,7 +16,7 @@ from app.api.schemas import MAX_OFFSET
 from app.api.sse import frames
 from app.errors import InvalidInput
 from app.persistence.runs import Run, RunStatus
-from app.services.runs import run_to_json
+from app.services.runs.service import run_to_json
 
 router = APIRouter(prefix="/threads/{thread_id}/runs", tags=["runs"])
 

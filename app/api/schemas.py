@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from app.api.extract import check_extract_path
 from app.errors import InvalidInput
 from app.persistence.threads import SortBy, SortOrder, ThreadStatus
-from app.services.state import NodeWrite, Place
+from app.services.threads.state import NodeWrite, Place
 
 MAX_PAGE = 1000
 MAX_OFFSET = 2**31

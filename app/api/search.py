@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 
 from app.api.deps import Injected, Owner, ThreadId
 from app.api.responses import Json
-from app.services.recall import MAX_QUERY_CHARS
+from app.services.recall.service import MAX_QUERY_CHARS
 
 router = APIRouter(prefix="/threads/{thread_id}/messages", tags=["messages"])
 

@@ -8,7 +8,7 @@ from fastapi.sse import format_sse_event
 
 from app.errors import ShuttingDown
 from app.persistence.events import Event
-from app.services.thread_streams import ThreadEvent
+from app.services.threads.streams import ThreadEvent
 
 HEARTBEAT = b": heartbeat\n\n"
 # Sent at once, so that proxies and clients see the stream open before the first event exists.

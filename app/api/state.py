@@ -22,7 +22,7 @@ from app.api.schemas import (
 )
 from app.api.thread_view import thread_to_json
 from app.serialization import checkpoint_to_json, dumps, state_to_json
-from app.services.state import HEAD, Place, StateWrite
+from app.services.threads.state import HEAD, Place, StateWrite
 
 router = APIRouter(prefix="/threads/{thread_id}", tags=["state"])
 

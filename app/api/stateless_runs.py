@@ -16,7 +16,7 @@ from app.api.sse import frames
 from app.errors import InvalidInput, ThreadkeepError
 from app.persistence.runs import Run
 from app.services.ids import check_thread_id, check_uuid, new_id
-from app.services.runs import Prepared, run_to_json
+from app.services.runs.service import Prepared, run_to_json
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 

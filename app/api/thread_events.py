@@ -15,8 +15,8 @@ from app.api.sse import CLOSING, HEARTBEAT, OPENING
 from app.api.thread_schemas import EventStreamRequest
 from app.api.thread_socket import ThreadSocket
 from app.errors import InvalidInput, ShuttingDown
-from app.services.thread_events_filter import Subscription
-from app.services.thread_events_frames import Frame
+from app.services.thread_events.filter import Subscription
+from app.services.thread_events.frames import Frame
 
 router = APIRouter(tags=["thread streams"])
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.services.thread_events_filter import Subscription, check_channels
+from app.services.thread_events.filter import Subscription, check_channels
 
 _MAX_SEQ = 2**63 - 1
 

@@ -19,10 +19,10 @@ from app.api.thread_commands import Command, answer, refusal
 from app.api.thread_schemas import EventStreamRequest, Unsubscribe
 from app.errors import InvalidInput, NotFound, ShuttingDown, ThreadkeepError
 from app.serialization import dumps
-from app.services.accounts import Caller
+from app.services.accounts.service import Caller
 from app.services.ids import check_thread_id
 from app.services.problems import validation_detail
-from app.services.thread_events_filter import Subscription
+from app.services.thread_events.filter import Subscription
 
 # What the official clients take for the HTTP status that a request would have got, so that they know whether to try
 # again.

@@ -15,7 +15,7 @@ from app.api.run_answers import NO_BUFFERING, SSE
 from app.api.run_schemas import listed
 from app.api.sse import thread_frames
 from app.errors import InvalidInput
-from app.services.thread_streams import Cursor, ThreadStreamMode
+from app.services.threads.streams import Cursor, ThreadStreamMode
 
 router = APIRouter(prefix="/threads/{thread_id}", tags=["threads"])
 

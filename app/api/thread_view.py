@@ -11,7 +11,7 @@ import orjson
 from app.api.extract import extract
 from app.persistence.threads import LEFT_OUT, Thread
 from app.serialization import dumps
-from app.services.state import NEVER_KEPT
+from app.services.threads.state import NEVER_KEPT
 
 
 def thread_to_json(thread: Thread, values: Any) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from typing import assert_never
 from app.assembly.stores import Stores
 from app.config import Settings
 from app.errors import ConfigError
-from app.services.accounts import Authenticator, KeyAccounts, NoAccounts
-from app.services.limits import Limits
-from app.services.tokens import token_accounts
+from app.services.accounts.limits import Limits
+from app.services.accounts.service import Authenticator, KeyAccounts, NoAccounts
+from app.services.accounts.tokens import token_accounts
 
 
 class Accounts:

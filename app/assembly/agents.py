@@ -42,13 +42,13 @@ from app.persistence.memory import MemoryStore
 from app.persistence.memory_queue import MemoryQueue
 from app.persistence.queue import WorkerSettings
 from app.services.assistants import AssistantService
-from app.services.compaction_metrics import CompactionMetrics
-from app.services.compactor import ThreadCompactor
-from app.services.memory import MemoryService
-from app.services.memory_extraction import MemoryExtractor
-from app.services.memory_feed import MemoryFeed
-from app.services.recall import RecallService
-from app.services.recall_index import RecallIndexer
+from app.services.compaction.compactor import ThreadCompactor
+from app.services.compaction.metrics import CompactionMetrics
+from app.services.memory.extraction import MemoryExtractor
+from app.services.memory.feed import MemoryFeed
+from app.services.memory.service import MemoryService
+from app.services.recall.index import RecallIndexer
+from app.services.recall.service import RecallService
 
 Clock = Callable[[], datetime]
 

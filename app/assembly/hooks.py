@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry
 
 from app.assembly.stores import Stores
 from app.config import Settings
-from app.services.webhook_policy import WebhookPolicy
-from app.services.webhooks import WebhookSender
+from app.services.webhooks.policy import WebhookPolicy
+from app.services.webhooks.service import WebhookSender
 from app.services.work_metrics import WebhookMetrics
 
 

@@ -12,16 +12,16 @@ from app.assembly.stores import Stores
 from app.config import Settings
 from app.persistence.queue import RunQueue
 from app.persistence.thread_events import ThreadEventStore
-from app.services.echoes import Echoes
-from app.services.execution import RunExecutor
-from app.services.limits import Limits
-from app.services.run_input import RunInputs
-from app.services.run_results import RunResults
-from app.services.run_streams import RunStreams
-from app.services.runs import RunService
-from app.services.thread_events import ThreadEvents
-from app.services.timeline import TimelineService
-from app.services.webhook_policy import WebhookPolicy
+from app.services.accounts.limits import Limits
+from app.services.runs.echoes import Echoes
+from app.services.runs.execution import RunExecutor
+from app.services.runs.input import RunInputs
+from app.services.runs.results import RunResults
+from app.services.runs.service import RunService
+from app.services.runs.streams import RunStreams
+from app.services.thread_events.service import ThreadEvents
+from app.services.threads.timeline import TimelineService
+from app.services.webhooks.policy import WebhookPolicy
 from app.services.work_metrics import RunMetrics
 
 

@@ -8,14 +8,14 @@ from app.config import Settings
 from app.persistence.copies import CopyStore
 from app.persistence.pruning import PruneStore
 from app.persistence.retention import RetentionStore
-from app.services.copies import ThreadCopies
-from app.services.erasure import Erasure
-from app.services.pruning import Pruning
-from app.services.reservations import Reservations
-from app.services.retention import Retention
-from app.services.storage import Storage
-from app.services.threads import ThreadService
-from app.services.upkeep import Upkeep
+from app.services.threads.copies import ThreadCopies
+from app.services.threads.reservations import Reservations
+from app.services.threads.service import ThreadService
+from app.services.upkeep.erasure import Erasure
+from app.services.upkeep.pruning import Pruning
+from app.services.upkeep.retention import Retention
+from app.services.upkeep.service import Upkeep
+from app.services.upkeep.storage import Storage
 
 
 def upkeep(

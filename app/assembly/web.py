@@ -17,28 +17,28 @@ from app.assembly.runs import Runs
 from app.assembly.stores import Stores
 from app.assembly.upkeep import upkeep
 from app.config import Settings
+from app.services.accounts.usage import UsageService
 from app.services.background import Background
-from app.services.compaction import CompactionService
-from app.services.context import ContextService
-from app.services.drafts import DraftService
+from app.services.compaction.context import ContextService
+from app.services.compaction.drafts import DraftService
+from app.services.compaction.manual import ManualCompactions
+from app.services.compaction.pins import PinService
+from app.services.compaction.preview import PreviewService
+from app.services.compaction.service import CompactionService
+from app.services.compaction.undo import UndoService
 from app.services.features import features_of
 from app.services.gauges import Gauges
 from app.services.graph_schemas import GraphSchemas
-from app.services.janitor import Janitor
-from app.services.manual import ManualCompactions
-from app.services.pins import PinService
-from app.services.preview import PreviewService
-from app.services.reservations import Reservations
-from app.services.run_messages import RunMessages
-from app.services.search import SearchService
-from app.services.state import StateService
-from app.services.stateless import StatelessThreads
+from app.services.recall.search import SearchService
+from app.services.runs.janitor import Janitor
+from app.services.runs.messages import RunMessages
+from app.services.runs.stateless import StatelessThreads
 from app.services.store import StoreService
-from app.services.thread_streams import ThreadStreams
-from app.services.threads import ThreadService
-from app.services.undo import UndoService
-from app.services.upkeep import Upkeep
-from app.services.usage import UsageService
+from app.services.threads.reservations import Reservations
+from app.services.threads.service import ThreadService
+from app.services.threads.state import StateService
+from app.services.threads.streams import ThreadStreams
+from app.services.upkeep.service import Upkeep
 
 
 class Web:

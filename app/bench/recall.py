@@ -23,11 +23,11 @@ from app.persistence.database import Database
 from app.persistence.pins import PinStore
 from app.persistence.recall import RecallStore
 from app.ports import WRITER_NODE
-from app.services.compaction import CompactRequest
-from app.services.recall import RecallService
-from app.services.recall_index import RecallIndexer
-from app.services.search import SearchService
-from app.services.timeline import TimelineService
+from app.services.compaction.service import CompactRequest
+from app.services.recall.index import RecallIndexer
+from app.services.recall.search import SearchService
+from app.services.recall.service import RecallService
+from app.services.threads.timeline import TimelineService
 
 _PER_COMPACTION = 100
 _LIVE = 10

@@ -26,11 +26,11 @@ from app.persistence.runs import RunStore
 from app.persistence.threads import ThreadStore
 from app.ports import ChatModels
 from app.services.background import Background
-from app.services.compaction import CompactionService
-from app.services.compaction_metrics import CompactionMetrics
-from app.services.compactor import ThreadCompactor
-from app.services.manual import ManualCompactions
-from app.services.reservations import Reservations
+from app.services.compaction.compactor import ThreadCompactor
+from app.services.compaction.manual import ManualCompactions
+from app.services.compaction.metrics import CompactionMetrics
+from app.services.compaction.service import CompactionService
+from app.services.threads.reservations import Reservations
 
 OWNER = "bench"
 

@@ -23,7 +23,7 @@ from app.config.agents import DEFAULT_AGENT
 from app.config.settings import CheckpointMode
 from app.persistence.database import Database
 from app.persistence.sizes import StoredBytes, stored_bytes
-from app.services.manual import CompactRequest
+from app.services.compaction.manual import CompactRequest
 
 MODES: tuple[CheckpointMode, ...] = ("delta", "full")
 

@@ -20,7 +20,7 @@ from app.persistence.assistants import (
 )
 from app.ports import Graphs
 from app.services.ids import new_id
-from app.services.run_request import RunRequest
+from app.services.runs.request import RunRequest
 
 _SYSTEM_METADATA = {"created_by": "system"}
 

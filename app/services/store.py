@@ -10,7 +10,7 @@ from langgraph.store.base import Item, SearchItem
 from app.errors import InvalidInput
 from app.persistence.items import OPERATORS, ItemStore
 from app.serialization import dumps
-from app.services.sanitize import refuse_wide_integers, strip_flags
+from app.services.threads.sanitize import refuse_wide_integers, strip_flags
 
 MAX_LABELS = 20
 MAX_NAMESPACE_BYTES = 1024

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.services.graph_events import STREAM_MODES
+from app.services.runs.graph_events import STREAM_MODES
 from tests.support.answers import Behaviour, Fail, Hang, Reply, Request
 from tests.support.gateway import Gateway, serving
 from tests.support.rig import SMALL, Rig, rigged

@@ -18,7 +18,7 @@ import pytest
 import pytest_asyncio
 import websockets
 
-from app.services.accounts import REMEMBERED_S, KeyAccounts, Shown, digest_of
+from app.services.accounts.service import REMEMBERED_S, KeyAccounts, Shown, digest_of
 from tests.support.accounts import Accounts, with_accounts
 from tests.support.gateway import serving
 from tests.support.postgres import clone

@@ -122,7 +122,7 @@ async def test_a_whole_chat(front: Gateway) -> None:
         assert [run["run_id"] for run in listed] == runs[::-1]
         found = (await http.post("/api/langgraph/threads/search", json=SEARCH)).json()
         assert found[0].keys() == set(SEARCH["select"])  # type: ignore[call-overload]
-        assert found[0]["values"]["title"] .startswith("question 0")
+        assert found[0]["values"]["title"].startswith("question 0")
 
         rows = await history(http, thread_id, 4)
         assert [(row["content"]["type"], row["run_id"]) for row in rows] == [

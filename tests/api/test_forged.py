@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from app.api.openapi import operations
-from app.services.sanitize import CONTROL_CHANNELS, FLAGS, SUFFIXES
+from app.services.threads.sanitize import CONTROL_CHANNELS, FLAGS, SUFFIXES
 from tests.support.gateway import Gateway, serving
 from tests.support.postgres import clone
 

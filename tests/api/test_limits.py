@@ -14,7 +14,7 @@ import pytest
 from app.api.body import check_json
 from app.compaction.types import Skipped
 from app.errors import BudgetExhausted, InvalidInput, PayloadTooLarge, SummaryGenerationError
-from app.services.budget import CURRENT, TokenBudget, budget_of, charged, is_spent
+from app.services.accounts.budget import CURRENT, TokenBudget, budget_of, charged, is_spent
 from tests.support.accounts import Accounts, with_accounts
 from tests.support.gateway import serving
 

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.persistence.compactions import CompactionRecord
 from app.persistence.token_usage import ModelCall
-from app.services.compaction_metrics import CompactionMetrics
+from app.services.compaction.metrics import CompactionMetrics
 from tests.support.gateway import Gateway, serving
 from tests.support.service import DEMO_MODEL
 

@@ -10,7 +10,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from app.chat_models.demo import DemoChatModel
-from app.services.memory_prompt import prompt
+from app.services.memory.prompt import prompt
 from tests.compaction.build import ai, human
 
 

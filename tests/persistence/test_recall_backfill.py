@@ -15,8 +15,8 @@ from app.persistence.archive import ArchiveStore
 from app.persistence.database import open_database
 from app.persistence.recall import RecallStore
 from app.persistence.schema import MIGRATIONS_FOLDER, migrate
-from app.services.recall import RecallService
-from app.services.recall_index import RecallIndexer
+from app.services.recall.index import RecallIndexer
+from app.services.recall.service import RecallService
 from tests.support.postgres import empty_database
 
 

@@ -20,9 +20,9 @@ from app.persistence.database import Database
 from app.persistence.runs import RunStore
 from app.ports import WRITER_NODE, AgentSpec
 from app.services.background import Background
-from app.services.compaction import CompactionService
-from app.services.manual import CompactRequest, ManualCompactions
-from app.services.reservations import Reservations
+from app.services.compaction.manual import CompactRequest, ManualCompactions
+from app.services.compaction.service import CompactionService
+from app.services.threads.reservations import Reservations
 from tests.support.models import ScriptedModel
 from tests.support.threads import talk
 from tests.support.transcripts import as_messages

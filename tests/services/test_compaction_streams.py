@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from app.services.graph_events import STREAM_MODES
+from app.services.runs.graph_events import STREAM_MODES
 from tests.support.answers import Reply
 from tests.support.rig import SMALL, Rig, rigged
 from tests.support.threads import SUMMARY, Thread, events_of, new_thread, statuses, talk

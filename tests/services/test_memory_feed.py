@@ -12,7 +12,7 @@ from app.persistence.memory_queue import MemoryQueue
 from app.persistence.queue import WorkerSettings
 from app.persistence.runs import RunStore
 from app.ports import SummarizationEvent
-from app.services.memory_feed import MemoryFeed
+from app.services.memory.feed import MemoryFeed
 from tests.compaction.build import ai, hidden, human, result
 
 

@@ -256,14 +256,14 @@ async def test_the_configured_model_takes_the_notes(tmp_path: Path, database_url
 async def test_the_usage_is_logged_under_its_own_caller_and_is_not_the_runs(
     tmp_path: Path, database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", logger="app.services.memory_extraction")
+    caplog.set_level("INFO", logger="app.services.memory.extraction")
     async with notary(tmp_path, database_url) as at, new_thread(at.gateway) as thread:
         at.answers = Reply(ANNA, usage=(7000, 70))
         await thread.client.runs.wait(thread.id, "agent", input=question("hi"))
         await known(at.gateway, "name")
         await nothing_waits(at.gateway)
     (line,) = [
-        record.getMessage() for record in caplog.records if record.name == "app.services.memory_extraction"
+        record.getMessage() for record in caplog.records if record.name == "app.services.memory.extraction"
     ]
     assert "caller memory" in line
     assert "'total_tokens': 7070" in line

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.persistence.memory import Fact, Note
-from app.services.memory_notes import KEY, MAX_NOTES, Notes, changes, looks_secret, read_notes
+from app.services.memory.notes import KEY, MAX_NOTES, Notes, changes, looks_secret, read_notes
 
 THEN = datetime(2026, 1, 5, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from app.compaction.fence import FENCE_TAGS, KNOWN_FACTS, MEMORY_TRANSCRIPT, NEW_MESSAGES, USER_MEMORY
-from app.services.memory_prompt import Portion, portions, prompt, remembered, said_by_person
+from app.services.memory.prompt import Portion, portions, prompt, remembered, said_by_person
 from tests.compaction.build import ai, hidden, human, memory, reminder, result, system
 
 TODAY = date(2026, 1, 5)

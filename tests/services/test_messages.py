@@ -21,7 +21,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from app.errors import InvalidInput
 from app.serialization import dumps
-from app.services.messages import read_messages
+from app.services.threads.messages import read_messages
 
 CALL = {"name": "read", "args": {"path": "a", "line": None}, "id": "c1", "type": "tool_call"}
 CONVERSATION: list[BaseMessage] = [

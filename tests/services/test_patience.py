@@ -12,8 +12,8 @@ from app.persistence.events import EventStore
 from app.persistence.outage import is_outage, through_outage
 from app.persistence.runs import RunStore
 from app.persistence.threads import ThreadStore
-from app.services.event_writer import EventWriter
-from app.services.patience import to_its_end, unbroken
+from app.services.runs.event_writer import EventWriter
+from app.services.runs.patience import to_its_end, unbroken
 
 THREAD = "5d6f2a52-1111-4222-8333-444455556666"
 RUN = "5d6f2a52-2222-4222-8333-444455556666"

@@ -17,9 +17,9 @@ from app.persistence.compactions import CompactionRecord, CompactionStore
 from app.persistence.database import Database
 from app.persistence.recall import RecallStore
 from app.persistence.threads import ThreadStore
-from app.services.recall import RecallService
-from app.services.recall_index import RecallIndexer
-from app.services.recall_words import query_of
+from app.services.recall.index import RecallIndexer
+from app.services.recall.service import RecallService
+from app.services.recall.words import query_of
 
 
 class Archive:

@@ -11,7 +11,7 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from app.persistence.database import Database
-from app.services.recall_text import said_by
+from app.services.recall.text import said_by
 from tests.services.test_recall import Archive, state
 from tests.support.transcripts import Transcript, Writer, load_shared_transcripts, shipped
 

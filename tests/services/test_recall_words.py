@@ -12,11 +12,11 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from app.compaction.reference import reference_of
 from app.persistence.recall import Unindexed
-from app.services.recall_index import PART_CHARS, parts_of, words_of
-from app.services.recall_ranking import Candidate, Rarity, rank
-from app.services.recall_snippet import snippet
-from app.services.recall_text import said, said_by, texts
-from app.services.recall_words import LONGEST, MAX_TERMS, query_of, words_in
+from app.services.recall.index import PART_CHARS, parts_of, words_of
+from app.services.recall.ranking import Candidate, Rarity, rank
+from app.services.recall.snippet import snippet
+from app.services.recall.text import said, said_by, texts
+from app.services.recall.words import LONGEST, MAX_TERMS, query_of, words_in
 
 
 def words(text: str) -> set[str]:

@@ -11,7 +11,7 @@ import pytest
 from app.errors import NotFound, ThreadBusy
 from app.persistence.database import Database
 from app.persistence.threads import ThreadStore
-from app.services.reservations import Reservations
+from app.services.threads.reservations import Reservations
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage
 
 from app.errors import InvalidInput
-from app.services.sanitize import CONTROL_CHANNELS, FLAGS, read_values, strip_flags
+from app.services.threads.sanitize import CONTROL_CHANNELS, FLAGS, read_values, strip_flags
 
 NOTHING: frozenset[str] = frozenset()
 

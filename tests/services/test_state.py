@@ -21,8 +21,8 @@ from app.persistence.thread_stream import ThreadStreamStore
 from app.persistence.threads import LEFT_OUT, ThreadStore
 from app.ports import WRITER_NODE
 from app.serialization import state_to_json
-from app.services.reservations import Reservations
-from app.services.state import MAX_KEPT_BYTES, Place, StateService, StateWrite, summarize_snapshot
+from app.services.threads.reservations import Reservations
+from app.services.threads.state import MAX_KEPT_BYTES, Place, StateService, StateWrite, summarize_snapshot
 
 
 class State(TypedDict, total=False):

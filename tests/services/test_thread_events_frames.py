@@ -11,8 +11,8 @@ import pytest
 from app.errors import InvalidInput
 from app.persistence.events import Event
 from app.serialization import dumps
-from app.services.thread_events_filter import CHANNELS, Subscription, check_channels
-from app.services.thread_events_frames import (
+from app.services.thread_events.filter import CHANNELS, Subscription, check_channels
+from app.services.thread_events.frames import (
     Ended,
     Frame,
     RunFrames,

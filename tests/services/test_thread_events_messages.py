@@ -20,7 +20,7 @@ from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGenerationChunk
 
 from app.serialization import dumps
-from app.services.thread_events_messages import MessageBlocks
+from app.services.thread_events.messages import MessageBlocks
 
 USAGE = {"input_tokens": 5, "output_tokens": 2, "total_tokens": 7}
 CALL = {"name": "look", "args": "", "id": "c1", "index": 0}

@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from app.config import JwtSettings
 from app.errors import AuthUnavailable, ConfigError, Unauthorized
-from app.services.accounts import Caller, Shown
-from app.services.tokens import FLOOR_S, FRESH_S, PublicKeys, TokenAccounts, token_accounts
+from app.services.accounts.service import Caller, Shown
+from app.services.accounts.tokens import FLOOR_S, FRESH_S, PublicKeys, TokenAccounts, token_accounts
 
 SECRET = "a secret that has more than thirty-two bytes"
 ISSUER, AUDIENCE = "https://login.example", "threadkeep"

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from app.errors import InvalidInput
-from app.services.webhook_policy import WebhookPolicy, WebhookRefused
+from app.services.webhooks.policy import WebhookPolicy, WebhookRefused
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from app.persistence.database import Database
 from app.persistence.pins import PinStore
 from app.persistence.threads import ThreadStore
 from app.ports import CompactionJob, ModelDescription, SummarizationHook
-from app.services.compaction_metrics import CompactionMetrics
-from app.services.compactor import ThreadCompactor
+from app.services.compaction.compactor import ThreadCompactor
+from app.services.compaction.metrics import CompactionMetrics
 from tests.support.models import ScriptedModel
 from tests.support.threads import talk
 from tests.support.transcripts import as_messages

@@ -1,0 +1,1 @@
+"""Looking up what was said: words, ranking, references."""

@@ -1,0 +1,1 @@
+"""Runs: started, executed, followed."""

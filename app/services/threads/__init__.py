@@ -1,0 +1,1 @@
+"""Threads: their life, their state, their whole conversation."""

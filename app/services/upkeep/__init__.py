@@ -1,0 +1,1 @@
+"""What grows and what goes: storage, pruning, retention, erasure."""

@@ -1,0 +1,1 @@
+"""Telling others that a run is over."""
