@@ -160,7 +160,7 @@ async def test_an_open_question_stays_open(rig: Rig) -> None:
 async def test_busy_and_unknown_threads_are_named_and_left_alone(rig: Rig) -> None:
     missing = "0b8f5c2e-6b1f-4f0a-9a6e-2f7c6c1d9f10"
     async with new_thread(rig.gateway, talk(2)) as thread, new_thread(rig.gateway, talk(2)) as busy:
-        await busy.client.runs.create(busy.id, "agent", input=None, after_seconds=60)
+        waiting = await busy.client.runs.create(busy.id, "agent", input=None, after_seconds=600)
         for strategy in ("keep_latest", "delete"):
             answer = await pruned(thread, strategy, busy.id, missing, thread.id)
             assert answer["pruned_count"] == 1
@@ -170,6 +170,7 @@ async def test_busy_and_unknown_threads_are_named_and_left_alone(rig: Rig) -> No
             ]
         assert (await thread.http.get(f"/threads/{thread.id}")).status_code == 404
         assert len(await busy.messages()) == 4
+        await busy.client.runs.cancel(busy.id, waiting["run_id"], wait=True)
 
 
 async def test_the_official_client_prunes(rig: Rig) -> None:

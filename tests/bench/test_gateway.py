@@ -46,7 +46,7 @@ async def test_what_the_service_refuses_is_an_error_and_not_a_visit(gateway: Gat
     async with await visitor_of(gateway) as visitor:
         with pytest.raises(VisitError, match="status 404"):
             await visitor.call("GET", "/threads/00000000-0000-4000-8000-000000000000/state")
-        await gateway.core.database.pool.close()
+        visitor.close()
         failed = await burst([visitor.visit], 2)
     assert failed.visits == ()
     assert len(failed.errors) == 2

@@ -85,7 +85,8 @@ class Rest:
         entries = await conversation(self.fleet.replicas[1], known.id)
         runs = {str(row["run_id"]): row for row in await self._rows(_RUNS, known.id)}
         live = [entry["message"] for entry in entries if not entry["archived"]]
-        problems = [] if shown["status"] == "idle" else [f"is {shown['status']}"]
+        # A run that was cancelled in the middle leaves its thread there, to go on from: that is interrupted.
+        problems = [] if shown["status"] in ("idle", "interrupted") else [f"is {shown['status']}"]
         if texts(live) != texts(shown["values"].get("messages") or [] if shown["values"] else []):
             problems.append("what is not archived is not what the state holds")
         return [*problems, *_lost(known, entries, runs), *_strange(known, entries)]
