@@ -124,10 +124,10 @@ async def test_a_thread_of_ten_thousand_messages_is_read_at_once_and_scrolls_smo
     )
     await window.open(thread_id)
     await expect(window.messages("ai").last).to_contain_text("Answer 4999")
-    scroller = window.page.locator("#scroller")
+    await window.page.locator("#scroller").hover()
     seen = set()
     for _ in range(25):
-        await scroller.evaluate("node => node.scrollBy(0, -2500)")
+        await window.page.mouse.wheel(0, -2500)
         await window.page.evaluate(
             "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
         )

@@ -94,7 +94,7 @@ async def test_the_main_states(
             await compacting(window, folder)
         ask = {"question": "Which error format do you want?", "options": ["One line", "With an excerpt"]}
         await window.say(f"/tool ask_clarification {json.dumps(ask)}")
-        await expect(window.page.locator(".question")).to_be_visible()
+        await expect(window.page.locator(".question")).to_be_in_viewport()
         await picture(window, folder, "question")
     async with window_on(
         browser, service.url, **{**options, "viewport": {"width": 390, "height": 800}}

@@ -11,6 +11,7 @@ import { Transcript } from "./transcript.js";
 const PAGE = 60;
 const MOST = 360; // entries in the page at once; further ones are loaded again when one scrolls there
 const LARGEST_PAGE = 200; // that the API gives
+const HAND = 1500; // ms for which what scrolls after a touch of wheel, key or pointer is the person's doing
 const NEAR = 600; // pixels from an end at which the next page is asked for
 
 export class Conversation {
@@ -31,6 +32,11 @@ export class Conversation {
     this._scroller.addEventListener("scroll", () => this._scrolled(), { passive: true });
     this._loading = false;
     this._following = true;
+    this._top = 0;
+    this._handUntil = 0;
+    for (const hand of ["wheel", "touchmove", "keydown", "pointerdown"]) {
+      this._scroller.addEventListener(hand, () => (this._handUntil = performance.now() + HAND), { passive: true });
+    }
   }
 
   /** Shows a thread from its end; null: the empty page. Rejects with ApiError. */
@@ -114,13 +120,18 @@ export class Conversation {
       return this.deeds.failed(error);
     }
     this._following = true;
+    this._handUntil = 0;
     this._scroller.scrollTop = this._scroller.scrollHeight;
   }
 
   async _scrolled() {
     const { scrollTop, scrollHeight, clientHeight } = this._scroller;
     const below = scrollHeight - scrollTop - clientHeight;
-    this._following = below < 80 && !this.transcript.hasNewer;
+    // Messages that come into view take their true heights, which moves everything: only a person's hand stops following.
+    const up = scrollTop < this._top - 1 && performance.now() < this._handUntil;
+    this._top = scrollTop;
+    this._following = !this.transcript.hasNewer && (below < 80 || (this._following && !up));
+    if (this._following && below >= 80) this._follow();
     this._end.hidden = below < 400 && !this.transcript.hasNewer;
     if (this._loading || !this.threadId) return;
     if (scrollTop < NEAR && this.transcript.hasOlder) await this._load("older");
