@@ -38,6 +38,8 @@ from app.services.runs.stateless import StatelessThreads
 from app.services.runs.streams import RunStreams
 from app.services.store import StoreService
 from app.services.thread_events.service import ThreadEvents
+from app.services.threads.branches import ThreadBranches
+from app.services.threads.replays import Replays
 from app.services.threads.service import ThreadService
 from app.services.threads.state import StateService
 from app.services.threads.streams import ThreadStreams
@@ -66,6 +68,8 @@ class Services:
     stateless: StatelessThreads
     usage: UsageService
     upkeep: Upkeep
+    replays: Replays
+    branches: ThreadBranches
     webhooks: WebhookStore
     features: Mapping[str, Any]
     pins: PinService

@@ -17,6 +17,7 @@ from app.assembly.runs import Runs
 from app.assembly.stores import Stores
 from app.assembly.upkeep import upkeep
 from app.config import Settings
+from app.persistence.lineage import LineageStore
 from app.services.accounts.usage import UsageService
 from app.services.background import Background
 from app.services.compaction.context import ContextService
@@ -34,10 +35,14 @@ from app.services.runs.janitor import Janitor
 from app.services.runs.messages import RunMessages
 from app.services.runs.stateless import StatelessThreads
 from app.services.store import StoreService
+from app.services.threads.branches import ThreadBranches
+from app.services.threads.lineage import Lineages
+from app.services.threads.replays import Replays
 from app.services.threads.reservations import Reservations
 from app.services.threads.service import ThreadService
 from app.services.threads.state import StateService
 from app.services.threads.streams import ThreadStreams
+from app.services.threads.turns import Turns
 from app.services.upkeep.service import Upkeep
 
 
@@ -192,6 +197,31 @@ class Web:
         return upkeep(self._settings, self._stores, self._agents, self.thread_service, self.reservations)
 
     @cached_property
+    def lineages(self) -> Lineages:
+        return Lineages(LineageStore(self._stores.pool), self._runs.timelines)
+
+    @cached_property
+    def replays(self) -> Replays:
+        return Replays(
+            self._stores.threads,
+            self._stores.runs,
+            self._agents.graphs,
+            self.lineages,
+            Turns(self._runs.timelines),
+        )
+
+    @cached_property
+    def branches(self) -> ThreadBranches:
+        return ThreadBranches(
+            self.thread_service,
+            self.states,
+            self.upkeep.copies,
+            self._agents.graphs,
+            self.lineages,
+            Turns(self._runs.timelines),
+        )
+
+    @cached_property
     def services(self) -> Services:
         return Services(
             threads=self.thread_service,
@@ -221,6 +251,8 @@ class Web:
             assistants=self._agents.assistants,
             schemas=GraphSchemas(self._agents.graphs),
             upkeep=self.upkeep,
+            replays=self.replays,
+            branches=self.branches,
             background=self.background,
             graphs=self._agents.graphs,
             models=self._agents.models,
