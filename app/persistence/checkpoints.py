@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
@@ -15,13 +14,10 @@ from langgraph.checkpoint.base import (
     DeltaChannelHistory,
 )
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
-from psycopg import AsyncCursor
-from psycopg.errors import DivisionByZero
-from psycopg.rows import DictRow
 from psycopg_pool import AsyncConnectionPool
 
+from app.persistence.checkpoint_writes import Statement, put_statement, writes_statement
 from app.persistence.outage import through_outage
-from app.persistence.rollback import input_task
 from app.persistence.runs import RunLost
 
 T = TypeVar("T")
@@ -47,8 +43,8 @@ class ThreadSaver(AsyncPostgresSaver):
     def __init__(self, pool: AsyncConnectionPool[Any], on_compaction: OnCompaction) -> None:
         super().__init__(pool)
         self._on_compaction = on_compaction
+        self._pool = pool
         self._told: set[str] = set()
-        self._attempt: tuple[str, int] | None = None
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         call = super().aget_tuple
@@ -67,10 +63,16 @@ class ThreadSaver(AsyncPostgresSaver):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        call = super().aput
         made = [made for made in _compactions(checkpoint, new_versions) if made not in self._told]
         marked: Any = {**metadata, "compaction_id": made[-1], "compaction_ids": made} if made else metadata
-        stored = await self._patiently(config, lambda: call(config, checkpoint, marked, new_versions))
+        if attempt := _attempt(config):
+            await self._write(
+                attempt, await put_statement(self.serde, attempt, config, checkpoint, marked, new_versions)
+            )
+            place = {key: config["configurable"][key] for key in ("thread_id", "checkpoint_ns")}
+            stored: RunnableConfig = {"configurable": {**place, "checkpoint_id": checkpoint["id"]}}
+        else:
+            stored = await super().aput(config, checkpoint, marked, new_versions)
         for compaction_id in made:
             await self._tell(config, compaction_id, checkpoint["id"])
         return stored
@@ -78,21 +80,12 @@ class ThreadSaver(AsyncPostgresSaver):
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        call = super().aput_writes
-
-        async def write() -> None:
-            place = config["configurable"]
-            if task_id == input_task(place["checkpoint_id"]):
-                # LangGraph keeps the first writes of a task. A run that was cut off between this write and its first
-                # checkpoint would leave its input in the place of the next run's.
-                async with self._cursor(pipeline=True) as cursor:
-                    await cursor.execute(
-                        _FORGET_TASK,
-                        (place["thread_id"], place["checkpoint_ns"], place["checkpoint_id"], task_id),
-                    )
-            await call(config, writes, task_id, task_path)
-
-        await self._patiently(config, write)
+        if attempt := _attempt(config):
+            await self._write(
+                attempt, await writes_statement(self.serde, attempt, config, writes, task_id, task_path)
+            )
+        else:
+            await super().aput_writes(config, writes, task_id, task_path)
 
     async def _tell(self, config: RunnableConfig, compaction_id: str, after: str) -> None:
         place = config["configurable"]
@@ -101,26 +94,22 @@ class ThreadSaver(AsyncPostgresSaver):
         self._told.add(compaction_id)
 
     async def _patiently(self, config: RunnableConfig, call: Callable[[], Awaitable[T]]) -> T:
-        place = config["configurable"]
-        if ATTEMPT_KEY not in place:
-            return await call()
-        self._attempt = (place["run_id"], place[ATTEMPT_KEY])
-        return await through_outage(call)
+        return await through_outage(call) if _attempt(config) else await call()
 
-    @asynccontextmanager
-    async def _cursor(self, *, pipeline: bool = False) -> AsyncIterator[AsyncCursor[DictRow]]:
-        # Only writes ask for a pipeline.
-        if self._attempt is None or not pipeline:
-            async with super()._cursor(pipeline=pipeline) as cursor:
-                yield cursor
-            return
-        try:
-            async with super()._cursor(pipeline=True) as cursor, cursor.connection.transaction():
-                # Not asked for its result, so that all goes to the server in one go.
-                await cursor.connection.execute(_HOLD_RUN, self._attempt)
-                yield cursor
-        except DivisionByZero:
-            raise RunLost(self._attempt[0]) from None
+    async def _write(self, attempt: tuple[str, int], statement: Statement) -> None:
+        if not await through_outage(lambda: self._changes(statement)):
+            raise RunLost(attempt[0])
+
+    async def _changes(self, statement: Statement) -> bool:
+        async with self.lock, self._pool.connection() as connection:
+            cursor = await connection.execute(statement.text, statement.parameters)
+            return cursor.rowcount > 0
+
+
+def _attempt(config: RunnableConfig) -> tuple[str, int] | None:
+    """The executing run that asks, and which attempt at it."""
+    place = config["configurable"]
+    return (place["run_id"], place[ATTEMPT_KEY]) if ATTEMPT_KEY in place else None
 
 
 def _compactions(checkpoint: Checkpoint, new_versions: ChannelVersions) -> list[str]:
@@ -129,15 +118,3 @@ def _compactions(checkpoint: Checkpoint, new_versions: ChannelVersions) -> list[
         checkpoint["channel_values"].get(COMPACTION_CHANNEL) if COMPACTION_CHANNEL in new_versions else None
     )
     return [*marker.get("earlier", ()), marker["compaction_id"]] if marker else []
-
-
-_FORGET_TASK = """
-DELETE FROM checkpoint_writes
-WHERE thread_id = %s AND checkpoint_ns = %s AND checkpoint_id = %s AND task_id = %s
-"""
-# Nobody can take the run over before the write is done. Fails, and with it the transaction, when somebody has.
-_HOLD_RUN = """
-WITH held AS MATERIALIZED (
-    SELECT 1 FROM runs WHERE run_id = %s AND attempt = %s AND status = 'running' FOR SHARE
-) SELECT 1 / count(*) FROM held
-"""

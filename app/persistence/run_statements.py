@@ -15,8 +15,12 @@ FROM threads WHERE thread_id = %s AND owner = %s AND deleted_at IS NULL FOR UPDA
 """
 
 INSERT = f"""
-INSERT INTO runs (run_id, thread_id, assistant_id, status, kwargs, metadata, multitask_strategy, webhook)
-VALUES (%s, %s, %s, 'pending', %s, %s, %s, %s) RETURNING {COLUMNS}
+WITH stamped AS (
+    UPDATE threads SET metadata = metadata || %(thread_metadata)s, updated_at = now() WHERE thread_id = %(thread_id)s
+)
+INSERT INTO runs (run_id, thread_id, assistant_id, status, kwargs, metadata, multitask_strategy, webhook, job_id)
+VALUES (%(run_id)s, %(thread_id)s, %(assistant_id)s, 'pending', %(kwargs)s, %(metadata)s, %(strategy)s, %(webhook)s,
+    %(job_id)s) RETURNING {COLUMNS}
 """
 
 # The row is returned once for the one notification: who follows the thread learns that a run of it begins.

@@ -104,30 +104,27 @@ class Admission:
         metadata: Mapping[str, Any],
         multitask_strategy: str,
         thread_metadata: Mapping[str, Any],
+        job_id: int | None = None,
         webhook: str | None = None,
     ) -> Run:
+        """``job_id``: the queue's, None when nobody is to execute it. The thread takes on ``thread_metadata``."""
         cursor = await self.connection.execute(
             INSERT,
-            (
-                run_id,
-                self.thread["thread_id"],
-                assistant_id,
-                _jsonb(kwargs),
-                _jsonb(metadata),
-                multitask_strategy,
-                webhook,
-            ),
-        )
-        await self.connection.execute(
-            "UPDATE threads SET metadata = metadata || %s, updated_at = now() WHERE thread_id = %s",
-            (_jsonb(thread_metadata), self.thread["thread_id"]),
+            {
+                "run_id": run_id,
+                "thread_id": self.thread["thread_id"],
+                "assistant_id": assistant_id,
+                "kwargs": _jsonb(kwargs),
+                "metadata": _jsonb(metadata),
+                "strategy": multitask_strategy,
+                "thread_metadata": _jsonb(thread_metadata),
+                "webhook": webhook,
+                "job_id": job_id,
+            },
         )
         row = await cursor.fetchone()
         assert row is not None
         return _run(row)
-
-    async def set_job(self, run_id: str, job_id: int) -> None:
-        await self.connection.execute("UPDATE runs SET job_id = %s WHERE run_id = %s", (job_id, run_id))
 
 
 class RunStore:

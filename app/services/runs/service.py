@@ -96,7 +96,8 @@ class RunService:
         ) as admission:
             if admission is None:
                 raise NotFound(f"There is no thread {thread_id}")
-            active = await admission.active_runs()
+            # Who waits for its turn does not have to know for whom.
+            active = [] if request.multitask_strategy == "enqueue" else await admission.active_runs()
             if request.multitask_strategy == "reject" and (active or admission.reserved):
                 raise ThreadBusy(f"Thread {thread_id} is busy; the run was rejected as its strategy says")
             await self._limits.run(admission.connection, owner, thread_id if replaces else None)
@@ -107,8 +108,10 @@ class RunService:
 
     async def _insert(self, admission: Admission, owner: str, prepared: Prepared) -> Run:
         request, graph_name = prepared.request, prepared.graph_name
-        run = await admission.insert(
-            run_id=str(uuid.uuid4()),
+        run_id, thread_id = str(uuid.uuid4()), admission.thread["thread_id"]
+        job_id = await self._queue.defer(admission.connection, run_id, thread_id, request.after_seconds)
+        return await admission.insert(
+            run_id=run_id,
             assistant_id=prepared.assistant_id,
             kwargs={
                 **request.to_kwargs(graph_name, prepared.model_name),
@@ -119,13 +122,9 @@ class RunService:
             metadata=request.metadata,
             multitask_strategy=request.multitask_strategy,
             thread_metadata={"graph_id": graph_name, "assistant_id": prepared.assistant_id},
+            job_id=job_id,
             webhook=request.webhook,
         )
-        job_id = await self._queue.defer(
-            admission.connection, run.run_id, run.thread_id, request.after_seconds
-        )
-        await admission.set_job(run.run_id, job_id)
-        return run
 
     def model_for(self, graph_name: str, wanted: str | None) -> str:
         """The model a run uses: the client's choice, else the agent's, else the first usable one. A graph that
