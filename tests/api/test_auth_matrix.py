@@ -53,6 +53,11 @@ ROWS: dict[str, Row] = {
     f"DELETE {T}": Row("thing"),
     f"POST {T}/copy": Row("thing"),
     f"GET {T}/storage": Row("thing"),
+    f"POST {T}/branches": Row("thing", {"message_id": "{message_id}"}),
+    f"POST {T}/runs/regenerate/prepare": Row("thing", {"message_id": "{message_id}"}),
+    f"POST {T}/runs/edit-regenerate/prepare": Row(
+        "thing", {"human_message_id": "{message_id}", "replacement_text": "other words"}
+    ),
     f"GET {T}/state": Row("thing"),
     f"POST {T}/state": Row("thing", {"values": {"messages": []}}),
     f"PATCH {T}/state": Row("thing", {"metadata": {"a": 1}}),

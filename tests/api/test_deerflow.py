@@ -12,6 +12,7 @@ import orjson
 import pytest
 from langgraph_sdk import get_client
 
+from tests.support.deerflow import history, sent
 from tests.support.gateway import Gateway, serving
 
 LONG = " ".join(f"of the garden bed {number}" for number in range(60))
@@ -29,74 +30,6 @@ async def front(tmp_path: Path, database_url: str) -> AsyncIterator[Gateway]:
     sections = {"summarization": {"keep": {"type": "messages", "value": 2}}}
     async with serving(tmp_path, database_url, sections) as gateway:
         yield gateway
-
-
-def submitted(text: str, thread_id: str) -> dict[str, Any]:
-    """What its chat posts for a message of the person."""
-    return {
-        "assistant_id": "lead_agent",
-        "input": {
-            "messages": [
-                {"type": "human", "content": [{"type": "text", "text": text}], "additional_kwargs": {}}
-            ]
-        },
-        "config": {"recursion_limit": 1000},
-        "context": {
-            "model_name": "demo",
-            "mode": "pro",
-            "thinking_enabled": True,
-            "is_plan_mode": True,
-            "subagent_enabled": False,
-            "reasoning_effort": "medium",
-            "thread_id": thread_id,
-        },
-        "stream_mode": ["values", "messages-tuple", "custom", "updates"],
-        "stream_resumable": True,
-        "on_disconnect": "continue",
-    }
-
-
-async def sent(http: httpx.AsyncClient, thread_id: str, text: str) -> str:
-    """Post a message and read its stream to the end; the id of the run."""
-    async with http.stream(
-        "POST", f"/api/langgraph/threads/{thread_id}/runs/stream", json=submitted(text, thread_id)
-    ) as response:
-        assert response.status_code == 200
-        place = response.headers["content-location"]
-        assert response.headers["location"] == f"{place}/stream"
-        assert place.startswith(f"/threads/{thread_id}/runs/")
-        names = [line[7:] async for line in response.aiter_lines() if line.startswith("event: ")]
-    assert (names[0], names[-1]) == ("metadata", "end")
-    assert {"values", "messages", "updates"} <= set(names)
-    return str(place.rpartition("/")[2])
-
-
-def checked_page(page: dict[str, Any]) -> list[dict[str, Any]]:
-    """The rows of a page of the history, as its parser wants them."""
-    rows: list[dict[str, Any]] = page["data"]
-    seqs = [row["seq"] for row in rows]
-    assert all(isinstance(seq, int) and seq >= 1 for seq in seqs)
-    assert seqs == sorted(set(seqs))
-    assert isinstance(page["has_more"], bool)
-    assert (page["next_before_seq"] is None) is not page["has_more"]
-    for row in rows:
-        assert row["content"]["type"] in ("human", "ai", "tool")
-        assert (row["metadata"]["caller"], row["created_at"] is not None) == ("lead_agent", True)
-    return rows
-
-
-async def history(http: httpx.AsyncClient, thread_id: str, limit: int) -> list[dict[str, Any]]:
-    """All pages of the history, newest first, put together as it does."""
-    rows: list[dict[str, Any]] = []
-    before: dict[str, int] = {}
-    while True:
-        page = (
-            await http.get(f"/api/threads/{thread_id}/messages/page", params={"limit": limit, **before})
-        ).json()
-        rows = checked_page(page) + rows
-        if not page["has_more"]:
-            return rows
-        before = {"before_seq": page["next_before_seq"]}
 
 
 async def test_a_whole_chat(front: Gateway) -> None:
