@@ -38,7 +38,11 @@ async def create_thread(owner: Owner, injected: Injected, body: ThreadCreate | N
         body.if_exists or "raise",
         partial(injected.states.replay, owner, steps) if steps else None,
     )
-    return await _whole(injected, await injected.background.finish(creating))
+    thread = await injected.background.finish(creating)
+    if thread.state_updated_at is None and thread.status != "busy":
+        # It is new, as most are: there is no state to be read.
+        return Json(thread_to_json(thread, {}))
+    return await _whole(injected, thread)
 
 
 @router.post("/search")

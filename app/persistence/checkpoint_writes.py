@@ -143,7 +143,7 @@ WITH held AS MATERIALIZED (
 _PUT = f"""{_HELD}, blobs AS (
     INSERT INTO checkpoint_blobs (thread_id, checkpoint_ns, channel, version, type, blob)
     SELECT %(thread_id)s, %(ns)s, b.channel, b.version, b.type, b.blob
-    FROM held, unnest(%(channels)s::text[], %(versions)s::text[], %(types)s::text[], %(blobs)b::bytea[])
+    FROM held, unnest(%(channels)b::text[], %(versions)b::text[], %(types)b::text[], %(blobs)b::bytea[])
         AS b(channel, version, type, blob)
     ON CONFLICT DO NOTHING
 )
@@ -157,7 +157,7 @@ _WRITES = f"""{_HELD}, written AS (
     INSERT INTO checkpoint_writes
         (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, blob)
     SELECT %(thread_id)s, %(ns)s, %(checkpoint_id)s, %(task_id)s, %(task_path)s, w.place, w.channel, w.type, w.blob
-    FROM held, unnest(%(places)s::int[], %(channels)s::text[], %(types)s::text[], %(blobs)b::bytea[])
+    FROM held, unnest(%(places)b::int[], %(channels)b::text[], %(types)b::text[], %(blobs)b::bytea[])
         AS w(place, channel, type, blob)
     ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id, task_id, idx) DO"""
 _WRITE = f"{_WRITES} NOTHING) SELECT 1 FROM held"
@@ -167,6 +167,6 @@ _WRITE_INPUT = f"""{_WRITES} {_SET}
 ), forgotten AS (
     DELETE FROM checkpoint_writes w USING held
     WHERE w.thread_id = %(thread_id)s AND w.checkpoint_ns = %(ns)s AND w.checkpoint_id = %(checkpoint_id)s
-      AND w.task_id = %(task_id)s AND w.idx <> ALL(%(places)s::int[])
+      AND w.task_id = %(task_id)s AND w.idx <> ALL(%(places)b::int[])
 ) SELECT 1 FROM held
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
@@ -45,6 +45,11 @@ class ThreadSaver(AsyncPostgresSaver):
         self._on_compaction = on_compaction
         self._pool = pool
         self._told: set[str] = set()
+        self._left_out: frozenset[str] = frozenset()
+
+    def leave_out(self, channels: Iterable[str]) -> None:
+        """These channels are empty where reading them would mean to go back through the thread's history."""
+        self._left_out = frozenset(channels)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         call = super().aget_tuple
@@ -54,7 +59,10 @@ class ThreadSaver(AsyncPostgresSaver):
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         call = super().aget_delta_channel_history
-        return await self._patiently(config, lambda: call(config=config, channels=channels))
+        wanted = [channel for channel in channels if channel not in self._left_out]
+        found = await self._patiently(config, lambda: call(config=config, channels=wanted)) if wanted else {}
+        nothing: DeltaChannelHistory = {"writes": []}
+        return {channel: found.get(channel, nothing) for channel in channels}
 
     async def aput(
         self,

@@ -41,6 +41,10 @@ WITH done AS (
         stream_position = coalesce(stream_position, nextval('thread_stream_positions'))
     WHERE run_id = %(run_id)s AND {condition}
     RETURNING *
+), kept AS (
+    UPDATE threads t SET "values" = %(kept_values)s, interrupts = %(interrupts)s, status = %(thread_status)s,
+        error = %(error)s, state_updated_at = now(), updated_at = now()
+    FROM done WHERE t.thread_id = done.thread_id AND %(thread_status)s::text IS NOT NULL
 ), hook AS (
     INSERT INTO webhook_deliveries (run_id, thread_id, kept_thread, url, run, "values")
     SELECT run_id, thread_id, CASE WHEN t.temporary THEN NULL ELSE thread_id END, webhook, to_jsonb(done), %(values)s

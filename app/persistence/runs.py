@@ -25,6 +25,7 @@ from app.persistence.run_statements import (
     ORPHANS,
     QUEUE_STATE,
 )
+from app.persistence.threads import StateSummary
 from app.serialization import dumps, dumps_jsonb
 
 RunStatus = Literal["pending", "running", "success", "error", "timeout", "interrupted"]
@@ -212,7 +213,7 @@ class RunStore:
 
     async def cancel_pending(self, run_id: str) -> bool:
         """End a run that no worker has taken up yet, with its ``end`` event. False when it is not pending."""
-        return await self._finish(FINISH_PENDING, run_id, 0, "interrupted", None, None, None)
+        return await self._finish(FINISH_PENDING, run_id, 0, "interrupted")
 
     async def finish(
         self,
@@ -222,11 +223,13 @@ class RunStore:
         error: Mapping[str, Any] | None = None,
         usage: Mapping[str, Any] | None = None,
         values: str | None = None,
+        summary: StateSummary | None = None,
     ) -> bool:
-        """Persist the terminal status and append the ``end`` event in one statement, so that whoever sees ``end`` sees
-        the status too. ``values`` (JSON) is what the run's webhook, if it has one, is told of the thread: it is owed
-        from here on. False when the run is not executed by ``attempt`` any more."""
-        return await self._finish(FINISH_RUNNING, run_id, attempt, status, error, usage, values)
+        """Persist the terminal status, keep what the thread's newest state says (``summary``, if it could be read) and
+        append the ``end`` event, in one statement, so that whoever sees ``end`` sees all of it. ``values`` (JSON) is
+        what the run's webhook, if it has one, is told of the thread: it is owed from here on. False when the run is not
+        executed by ``attempt`` any more."""
+        return await self._finish(FINISH_RUNNING, run_id, attempt, status, error, usage, values, summary)
 
     async def delete(self, thread_id: str, run_id: str) -> bool:
         """Delete a finished run and its events. False when there is none."""
@@ -270,10 +273,12 @@ class RunStore:
         run_id: str,
         attempt: int,
         status: RunStatus,
-        error: Mapping[str, Any] | None,
-        usage: Mapping[str, Any] | None,
-        values: str | None,
+        error: Mapping[str, Any] | None = None,
+        usage: Mapping[str, Any] | None = None,
+        values: str | None = None,
+        summary: StateSummary | None = None,
     ) -> bool:
+        thread_status = None if summary is None else "error" if error else summary.status
         return await self._changed(
             statement,
             {
@@ -284,6 +289,9 @@ class RunStore:
                 "error_text": dumps(error).decode() if error else None,
                 "usage": _jsonb(usage) if usage else None,
                 "values": values,
+                "kept_values": _jsonb(summary.values) if summary else None,
+                "interrupts": _jsonb(summary.interrupts) if summary else None,
+                "thread_status": thread_status,
                 "end": TERMINAL_EVENT,
                 "channel": CHANNEL,
                 "subject": end_of(run_id),

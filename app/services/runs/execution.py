@@ -15,12 +15,13 @@ from langgraph.graph.state import CompiledStateGraph
 
 from app.config import RunSettings
 from app.errors import Conflict, RunTimeout, ThreadkeepError
+from app.persistence.checkpoints import ThreadSaver
 from app.persistence.events import EventStore
 from app.persistence.outage import is_outage, through_outage
 from app.persistence.queue import HandBack
 from app.persistence.rollback import RollbackStore
 from app.persistence.runs import Run, RunLost, RunStatus, RunStore
-from app.persistence.threads import ThreadStore
+from app.persistence.threads import StateSummary, ThreadStore
 from app.persistence.token_usage import TokenUsageStore
 from app.ports import Graphs
 from app.redaction import Redactor
@@ -34,7 +35,7 @@ from app.services.runs.graph_events import NamedEvent, graph_events
 from app.services.runs.patience import to_its_end, undisturbed, unless_cancelled
 from app.services.runs.request import OWNER_KEY, call_of
 from app.services.runs.spans import graph_spans, run_scope
-from app.services.threads.state import summarize_snapshot
+from app.services.threads.state import NEVER_KEPT, summarize_snapshot
 from app.services.work_metrics import RunClock, RunMetrics
 from app.telemetry import redact
 
@@ -57,6 +58,15 @@ class Ending:
     status: RunStatus
     error: Mapping[str, Any] | None = None
     rollback: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a run leaves in its thread: what the thread's row keeps of it, None when it cannot be read, and all of the
+    values as JSON for a run that has a webhook to be told of them."""
+
+    summary: StateSummary | None = None
+    values: str | None = None
 
 
 class RunExecutor:
@@ -204,8 +214,7 @@ class RunExecutor:
             raise
 
     async def _end(self, run: Run, ending: Ending | None, usage: TokenBudget | None = None) -> None:
-        """The thread first, then the run and its ``end`` event: who sees ``end`` sees everything else. Nothing to do
-        when the run is another worker's now."""
+        """Nothing to do when the run is another worker's now."""
         if ending is None:
             return
         self._metrics.ended(run, ending.status)
@@ -213,33 +222,40 @@ class RunExecutor:
         if ending.rollback:
             await self._roll_back(run, ending)
             return
-        values = await through_outage(lambda: self._save_thread(run, ending))
+        left = await through_outage(lambda: self._left(run))
         await through_outage(
-            lambda: self._runs.finish(run.run_id, run.attempt, ending.status, ending.error, used, values)
+            lambda: self._runs.finish(
+                run.run_id, run.attempt, ending.status, ending.error, used, left.values, left.summary
+            )
         )
 
     async def _roll_back(self, run: Run, ending: Ending) -> None:
         """The thread is as before the run, and the run is gone; whoever follows it sees its stream end."""
         undo = self._rollbacks.undo
         if await through_outage(lambda: undo(run.thread_id, run.run_id, run.attempt)):
-            await through_outage(lambda: self._save_thread(run, ending))
+            left = await through_outage(lambda: self._left(run))
+            if summary := left.summary:
+                save = self._threads.save_state_summary
+                await through_outage(lambda: save(run.thread_id, summary, error=ending.error))
             await through_outage(lambda: self._rollbacks.remove(run.run_id, run.attempt))
 
-    async def _save_thread(self, run: Run, ending: Ending) -> str | None:
-        """The values as JSON, if the run has a webhook to be told of them."""
+    async def _left(self, run: Run) -> Left:
+        """What the run leaves in its thread."""
+        told = bool(run.kwargs.get("webhook"))
         try:
             graph = self._graphs.for_state(run.kwargs["graph_name"])
+            if not told and isinstance(graph.checkpointer, ThreadSaver):
+                # The whole conversation would be read to be thrown away.
+                graph.checkpointer.leave_out(NEVER_KEPT)
             snapshot = await graph.aget_state({"configurable": {"thread_id": run.thread_id}})
-            await self._threads.save_state_summary(
-                run.thread_id, summarize_snapshot(snapshot), error=ending.error
-            )
-            return dumps(snapshot.values).decode() if run.kwargs.get("webhook") else None
+            values = dumps(snapshot.values).decode() if told else None
+            return Left(summarize_snapshot(snapshot), values)
         except Exception as error:
             if is_outage(error):
                 raise
             # A state that cannot be read, for example of a class that is gone, must not keep the run from ending.
             log.exception("cannot keep what the state of thread %s says", run.thread_id)
-            return None
+            return Left()
 
 
 async def _has_begun(graph: CompiledStateGraph[Any, Any, Any, Any], run: Run) -> bool:
