@@ -13,6 +13,8 @@ COPY migrations migrations
 COPY config.yaml config.yaml
 COPY skills skills
 COPY app app
+# Nothing can be written here later, so every start would compile it again.
+RUN python -m compileall -q app
 # Inside a container "every address" is the container's own; what is published, and where, is decided outside. So it
 # starts only with accounts, or with THREADKEEP_ALLOW_UNAUTHENTICATED=1 where it is published to this machine alone.
 ENV PATH=/opt/threadkeep/bin:$PATH \

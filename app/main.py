@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
@@ -18,12 +18,11 @@ from app.assembly import Assembly, Clock, Memory
 from app.chat_models.registry import ChatModelRegistry
 from app.config import Settings
 from app.errors import ModelError
-from app.persistence.database import Database, open_database
-from app.persistence.embedded import embedded_postgres
+from app.persistence.database import Database
 from app.persistence.events import EventHub
 from app.persistence.installation import redaction_key
+from app.persistence.prepared import prepared_database
 from app.persistence.queue import RunQueue
-from app.persistence.schema import migrate
 from app.redaction import Redactor
 from app.services.background import Background
 
@@ -52,27 +51,6 @@ class Core:
         """Close the streams and take no new run, so that what is under way ends while open requests do."""
         self.close_streams()
         self.queue.begin_stop()
-
-
-@asynccontextmanager
-async def prepared_database(settings: Settings) -> AsyncIterator[Database]:
-    """The configured database, or the embedded one, migrated. Raises DatabaseError."""
-    async with AsyncExitStack() as stack:
-        url = settings.database.url
-        address = (
-            url.get_secret_value()
-            if url
-            else await stack.enter_async_context(embedded_postgres(settings.data_dir))
-        )
-        database = await stack.enter_async_context(
-            open_database(
-                address,
-                min_size=settings.database.pool_min_size,
-                max_size=settings.database.pool_max_size,
-            )
-        )
-        await migrate(database)
-        yield database if url else replace(database, label=f"embedded PostgreSQL in {settings.data_dir}")
 
 
 @asynccontextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import socket
 import sys
 from pathlib import Path
@@ -10,10 +12,49 @@ from typing import Any
 
 import pytest
 
-from app.report import startup_report
+from app.commands.report import startup_report
 from tests.support.gateway import Gateway, serving
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+def imported(*arguments: str, **environ: str) -> tuple[int, set[str]]:
+    """The exit status of a command, and the modules that it imported on its way there."""
+    ended = run(
+        [sys.executable, "-X", "importtime", "-m", "app", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    told = (line.rpartition("|")[2].strip() for line in ended.stderr.splitlines() if "|" in line)
+    return ended.returncode, {name for name in told if name}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [(("--help",), 0), (("bench", "recall", "--help"), 0), (("serve", "--prot", "1"), 2), (("erase",), 2)],
+)
+def test_help_and_wrong_arguments_are_answered_without_loading_the_service(
+    arguments: tuple[str, ...], status: int
+) -> None:
+    ended, modules = imported(*arguments)
+    assert ended == status
+    assert "app.commands.arguments" in modules
+    assert not {name for name in modules if name.startswith(("app.config", "pydantic", "langchain", "uv"))}
+
+
+async def test_a_command_loads_nothing_of_the_others_and_no_migrations_that_were_made(
+    tmp_path: Path, database_url: str
+) -> None:
+    (tmp_path / "config.yaml").touch()
+    command = ("migrate", "--config", str(tmp_path / "config.yaml"), "--data-dir", str(tmp_path))
+    ended, modules = await asyncio.to_thread(imported, *command, DATABASE_URL=database_url)
+    assert ended == 0
+    assert "app.persistence.schema" in modules
+    assert not modules & {"alembic", "sqlalchemy", "fastapi", "langchain.agents", "app.bench.command", "app.main"}
 
 
 def test_a_port_in_use_is_said_with_what_to_do(tmp_path: Path) -> None:

@@ -11,19 +11,18 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.__main__ import _refuse_exposure
+from app.commands.arguments import parser
+from app.commands.keys import keys
+from app.commands.serve import refuse_exposure
 from app.config import settings_from
 from app.errors import ConfigError, InvalidInput, NotFound
-from app.keys import add_keys, keys
 from tests.support.service import config, running
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 def parsed(*arguments: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    add_keys(parser.add_subparsers(), argparse.ArgumentParser(add_help=False))
-    return parser.parse_args(["keys", *arguments])
+    return parser().parse_args(["keys", *arguments])
 
 
 async def said(capsys: pytest.CaptureFixture[str], database_url: str, *arguments: str) -> tuple[str, str]:
@@ -75,14 +74,14 @@ def test_what_is_no_time_to_come_is_refused(text: str, capsys: pytest.CaptureFix
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.0.2.7"])
 def test_without_accounts_others_are_kept_out(address: str) -> None:
     with pytest.raises(ConfigError, match=r"auth\.type to api_key"):
-        _refuse_exposure(settings_from({}), address)
+        refuse_exposure(settings_from({}), address)
     for open_on_purpose in ({"server": {"allow_unauthenticated": True}}, {"auth": {"type": "api_key"}}):
-        _refuse_exposure(settings_from(open_on_purpose), address)
+        refuse_exposure(settings_from(open_on_purpose), address)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.3.2.1", "::1"])
 def test_this_machine_is_nobody_else(address: str) -> None:
-    _refuse_exposure(settings_from({}), address)
+    refuse_exposure(settings_from({}), address)
 
 
 def test_it_stops_with_one_clear_line_before_anything_is_made(tmp_path: Path) -> None:

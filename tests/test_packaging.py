@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from app.__main__ import GRACE_SECONDS
+from app.commands.serve import GRACE_SECONDS
 from app.config import ServerSettings
 from app.persistence.queue import PUT_BACK_SECONDS
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import psycopg
 
+from app.bench.arguments import SIZES
 from app.bench.errand import Errand, ErrandFigures, measure_errand
 from app.bench.hook import HookFigures, measure_hook
 from app.bench.planning import PlanningFigures, measure_planning
@@ -32,7 +33,7 @@ class Scope:
 
 
 # 25 turns hold 100 updates of the messages: the delta mode writes one whole state among so many.
-THOROUGH = Scope((100, 1_000, 10_000), Effort(15, 5.0), Effort(5, 5.0), Growth(400, 25, 45.0))
+THOROUGH = Scope(SIZES, Effort(15, 5.0), Effort(5, 5.0), Growth(400, 25, 45.0))
 QUICK = Scope((100, 1_000), Effort(5, 1.0), Effort(3, 1.0), Growth(40, 3, 4.0))
 
 

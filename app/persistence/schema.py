@@ -9,23 +9,20 @@ from importlib import resources
 from pathlib import Path
 
 import psycopg
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.store.postgres.aio import AsyncPostgresStore
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
-from sqlalchemy import NullPool, create_engine
 
 from app.errors import DatabaseError
+from app.loading import load
 from app.persistence.database import Database
 
 MIGRATIONS_FOLDER = Path(__file__).resolve().parents[2] / "migrations"
 
 LOCK_KEY = 0x7468_7265_6164  # "thread": any number no other application of the database takes
 _POLL_SECONDS = 0.1
+_UPGRADE = "app.persistence.upgrade:upgrade"
 
 
 async def migrate(database: Database, *, lock_timeout: float = 120.0) -> None:
@@ -36,7 +33,7 @@ async def migrate(database: Database, *, lock_timeout: float = 120.0) -> None:
     """
     try:
         async with database.pool.connection() as connection, _alone(connection, lock_timeout):
-            await asyncio.to_thread(_upgrade_own_schema, database.url)
+            await _upgrade_own_schema(connection, database.url)
             await AsyncPostgresSaver(connection).setup()
             await AsyncPostgresStore(connection).setup()
             await _upgrade_queue(connection)
@@ -71,23 +68,31 @@ async def _try_lock(connection: AsyncConnection[DictRow]) -> bool:
     return row is not None and bool(row["held"])
 
 
-def _upgrade_own_schema(url: str) -> None:
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS_FOLDER).replace("%", "%%"))
-    script = ScriptDirectory.from_config(config)
-    # libpq parses the URL, not SQLAlchemy: sockets, options and odd passwords then mean the same everywhere.
-    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
-    with engine.connect() as connection:
-        found = MigrationContext.configure(connection).get_current_revision()
-        known = {revision.revision for revision in script.walk_revisions()}
-        if found is not None and found not in known:
-            raise DatabaseError(
-                f"The database has schema revision {found}, this version of Threadkeep knows up to "
-                f"{script.get_current_head()}; run a newer version"
-            )
-        connection.rollback()
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+async def _upgrade_own_schema(connection: AsyncConnection[DictRow], url: str) -> None:
+    known = revisions()
+    found = await _revision(connection)
+    if found == known[-1]:
+        return
+    if found is not None and found not in known:
+        raise DatabaseError(
+            f"The database has schema revision {found}, this version of Threadkeep knows up to {known[-1]}; "
+            "run a newer version"
+        )
+    await asyncio.to_thread(await asyncio.to_thread(load, _UPGRADE), url, MIGRATIONS_FOLDER)
+
+
+def revisions() -> list[str]:
+    """The revisions that this version knows, oldest first: the names of their files begin with them."""
+    return sorted(file.name.partition("_")[0] for file in (MIGRATIONS_FOLDER / "versions").glob("*.py"))
+
+
+async def _revision(connection: AsyncConnection[DictRow]) -> str | None:
+    cursor = await connection.execute("SELECT to_regclass('alembic_version') IS NOT NULL AS present")
+    row = await cursor.fetchone()
+    if row is None or not row["present"]:
+        return None
+    row = await (await connection.execute("SELECT version_num FROM alembic_version")).fetchone()
+    return None if row is None else str(row["version_num"])
 
 
 async def _upgrade_queue(connection: AsyncConnection[DictRow]) -> None:

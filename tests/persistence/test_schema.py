@@ -9,12 +9,14 @@ from collections.abc import AsyncIterator
 from importlib import resources
 
 import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
 from app.errors import DatabaseError
 from app.persistence.database import Database, connect, open_database
-from app.persistence.schema import migrate
+from app.persistence.schema import MIGRATIONS_FOLDER, migrate, revisions
 from tests.support.postgres import empty_database
 from tests.support.server_user import ROOT
 
@@ -82,6 +84,13 @@ async def test_an_empty_database_gets_every_table_and_a_second_time_changes_noth
         await migrate(database)
         async with database.pool.connection() as connection:
             assert await shape(connection) == first
+
+
+def test_the_files_of_the_migrations_are_named_by_their_revisions_in_their_order() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS_FOLDER))
+    walked = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
+    assert revisions() == walked[::-1]
 
 
 async def test_five_processes_may_migrate_an_empty_database_at_once(empty: str) -> None:

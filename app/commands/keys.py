@@ -3,38 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import UTC, datetime
 
 from app.config import Settings
-from app.main import prepared_database
 from app.persistence.accounts import AccountStore, KeyRecord
+from app.persistence.prepared import prepared_database
 from app.services.accounts.service import KeyAccounts
 
-_SPAN = re.compile(r"([1-9]\d{0,4})([hdw])", re.ASCII)
-_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 _COLUMNS = ("KEY ID", "OWNER", "ADMIN", "CREATED", "EXPIRES", "REVOKED", "LAST USED")
-
-
-def add_keys(commands: Any, common: argparse.ArgumentParser) -> None:
-    """The subcommand ``keys``; ``common`` are the options of every command."""
-    parser = commands.add_parser("keys", help="makes, lists and revokes the keys of people")
-    actions = parser.add_subparsers(dest="action", required=True)
-    create = actions.add_parser("create", parents=[common], help="makes a key and prints it, this once")
-    create.add_argument(
-        "--owner", required=True, help="whose threads it opens; '' owns what was there before accounts"
-    )
-    create.add_argument("--admin", action="store_true", help="may act for every owner")
-    create.add_argument(
-        "--expires", type=_expiry, metavar="WHEN", help="12h, 30d, 8w or 2027-12-31 (UTC); never without it"
-    )
-    listing = actions.add_parser("list", parents=[common], help="lists keys, without the keys themselves")
-    listing.add_argument("--owner", help="only those of this owner")
-    revoke = actions.add_parser("revoke", parents=[common], help="makes a key worthless")
-    revoke.add_argument("key_id", metavar="ID", help="the key's id, as the list shows it")
 
 
 async def keys(settings: Settings, arguments: argparse.Namespace) -> None:
@@ -77,16 +55,3 @@ def _described(record: KeyRecord) -> str:
     kind = "An administrator's key" if record.admin else "A key"
     until = f"until {_shown(record.expires_at)} UTC" if record.expires_at else "until it is revoked"
     return f"{kind} for {record.owner!r}, {until}, with the id {record.key_id}."
-
-
-def _expiry(text: str) -> datetime:
-    now = datetime.now(UTC)
-    try:
-        span = _SPAN.fullmatch(text)
-        end = now + int(span[1]) * _UNITS[span[2]] if span else datetime.fromisoformat(text)
-    except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(f"{text!r} is neither 12h, 30d, 8w nor a date") from None
-    end = end if end.tzinfo else end.replace(tzinfo=UTC)
-    if end <= now:
-        raise argparse.ArgumentTypeError(f"{text!r} is over already")
-    return end
