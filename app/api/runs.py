@@ -37,7 +37,7 @@ async def stream_run(
     """Start a run and stream its events. The stream can be resumed at ``Location``."""
     request = body.request(thread_id)
     run = await injected.runs.start(thread_id, owner, request)
-    events = frames(injected.streams.follow(run.run_id))
+    events = frames(injected.streams.pages(run.run_id, new=True))
     return streaming(events, injected, run, request.cancel_on_disconnect)
 
 
@@ -106,7 +106,7 @@ async def join_stream(
     """The run's events after ``Last-Event-ID``; all of them without it or with ``-1``, also when the run is over."""
     modes = check_stream_modes(request.query_params.getlist("stream_mode") or None)
     run = await _run(thread_id, run_id, owner, injected)
-    events = frames(injected.streams.follow(run.run_id, _cursor(last_event_id)), modes)
+    events = frames(injected.streams.pages(run.run_id, _cursor(last_event_id)), modes)
     return streaming(events, injected, run, cancel_on_disconnect)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 
 from fastapi.sse import format_sse_event
 
@@ -18,18 +18,23 @@ CLOSING = b": this process is going down; go on after the last id at Location\nr
 _ALWAYS = ("metadata", "error", "end")
 
 
-async def frames(events: AsyncIterator[Event | None], modes: Collection[str] = ()) -> AsyncIterator[bytes]:
-    """Encode a followed run. ``modes`` keeps only events of these stream modes; none given keeps all."""
+async def frames(pages: AsyncIterator[Sequence[Event]], modes: Collection[str] = ()) -> AsyncIterator[bytes]:
+    """Encode a followed run, what comes together in one piece. ``modes`` keeps only events of these stream modes; none
+    given keeps all."""
     yield OPENING
     try:
-        async for event in events:
-            if event is None:
+        async for page in pages:
+            if not page:
                 yield HEARTBEAT
-            elif _wanted(event.event, modes):
-                yield format_sse_event(data_str=event.data, event=event.event, id=str(event.seq))
+            elif wanted := [event for event in page if _wanted(event.event, modes)]:
+                yield b"".join(_frame(event) for event in wanted)
     except ShuttingDown:
         yield CLOSING
         raise
+
+
+def _frame(event: Event) -> bytes:
+    return format_sse_event(data_str=event.data, event=event.event, id=str(event.seq))
 
 
 async def thread_frames(events: AsyncIterator[ThreadEvent | None]) -> AsyncIterator[bytes]:

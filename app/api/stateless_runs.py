@@ -34,7 +34,7 @@ async def create_run(body: StatelessBody, owner: Owner, injected: Injected) -> J
 async def stream_run(body: StatelessBody, owner: Owner, injected: Injected) -> StreamingResponse:
     """Start a run and stream its events."""
     run = await _started(body, owner, injected)
-    events = _cleaned_up(frames(injected.streams.follow(run.run_id)), owner, injected, run)
+    events = _cleaned_up(frames(injected.streams.pages(run.run_id, new=True)), owner, injected, run)
     return streaming(events, injected, run, body.on_disconnect == "cancel")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from app.errors import ShuttingDown
 from app.persistence.events import TERMINAL_EVENT, Event, EventHub, EventStore, end_of, may_go_on
@@ -14,6 +14,8 @@ from app.services.runs.patience import unbroken
 
 # News is announced, and a lost announcer is noticed. Streams that are idle for long look for themselves all the same.
 LOOK_SECONDS = 30.0
+# As long as a run usually takes to begin.
+NEW_SECONDS = 0.05
 
 
 class RunStreams:
@@ -47,33 +49,41 @@ class RunStreams:
         ``hidden``: also those that only thread streams show. Raises ShuttingDown when this process goes down before
         the end.
         """
+        async for page in self.pages(run_id, after, hidden=hidden):
+            for event in page:
+                yield event
+            if not page:
+                yield None
+
+    async def pages(
+        self, run_id: str, after: int = 0, *, hidden: bool = False, new: bool = False
+    ) -> AsyncIterator[Sequence[Event]]:
+        """As ``follow``, all that is there at a time; an empty page is a heartbeat. ``new``: the run was admitted just
+        now, so that its first events are sooner announced than asked for."""
         over = False
         heard = time.monotonic()
         async with self._hub.watch(run_id) as news:
+            if new:
+                await self._wait(news, NEW_SECONDS)
             while True:
                 self._refuse_closing()
                 news.clear()
                 if (events := news.take(after) or await self._read(run_id, after)) is None:
-                    yield None
+                    yield ()
                     continue
-                for event in events:
-                    after = event.seq
-                    if _is_for(event, hidden):
-                        yield event
-                        heard = time.monotonic()
-                    if event.event == TERMINAL_EVENT:
-                        return
-                if time.monotonic() - heard > self._heartbeat_s:
-                    # There is news, but none for this reader.
-                    yield None
+                after = events[-1].seq if events else after
+                shown = [event for event in events if hidden or not event.hidden]
+                if shown or time.monotonic() - heard > self._heartbeat_s:
+                    # Without any there is news, but none for this reader.
+                    yield shown
                     heard = time.monotonic()
-                if over and not events:
+                if (events and events[-1].event == TERMINAL_EVENT) or (over and not events):
                     return
                 # Asked only when there is nothing new; then read once more, since ``end`` may just have come.
                 over = over or (not events and not await self._is_active(run_id))
                 if not (over or may_go_on(events)):
                     async for _ in self._silence(news):
-                        yield None
+                        yield ()
                         heard = time.monotonic()
 
     async def finished(self, run_id: str) -> AsyncIterator[None]:
@@ -114,18 +124,14 @@ class RunStreams:
     async def _silence(self, news: asyncio.Event) -> AsyncIterator[None]:
         """Yields at each heartbeat until there is news, or until it is time to look for some all the same."""
         look_at = time.monotonic() + LOOK_SECONDS
-        while not await self._wait(news) and time.monotonic() < look_at:
+        while not await self._wait(news, self._heartbeat_s) and time.monotonic() < look_at:
             yield None
 
-    async def _wait(self, news: asyncio.Event) -> bool:
-        """Whether there was news before the heartbeat was due."""
+    async def _wait(self, news: asyncio.Event, seconds: float) -> bool:
+        """Whether there was news in time."""
         try:
-            async with asyncio.timeout(self._heartbeat_s):
+            async with asyncio.timeout(seconds):
                 await news.wait()
         except TimeoutError:
             return False
         return True
-
-
-def _is_for(event: Event, hidden: bool) -> bool:
-    return hidden or not event.hidden
