@@ -14,8 +14,8 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import SystemMessage
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.graph.state import CompiledStateGraph
 
+from app.agent.equipped import Graph, equipped
 from app.agent.mcp import LiveTools
 from app.agent.middleware import chain
 from app.agent.middleware.turn_limit import TurnLimitMiddleware
@@ -31,7 +31,6 @@ from app.config import AgentSettings, Settings, SubagentSettings
 from app.errors import ConfigError
 from app.ports import HISTORY_TOOLS, AgentSpec, ChatModels
 
-Graph = CompiledStateGraph[Any, Any, Any, Any]
 READ_TOOL = "read_file"
 # Nobody talks to a subagent who could answer, and what was said to the lead agent is not for it.
 _NOT_FOR_SUBAGENTS = {CLARIFICATION_TOOL, *HISTORY_TOOLS}
@@ -84,17 +83,17 @@ class AgentGraphs:
         return self._specs[known]
 
     def for_state(self, name: str | None) -> Graph:
-        return self._reading[self._known(name)].copy({"checkpointer": self._savers()})
+        return equipped(self._reading[self._known(name)], self._savers())
 
     def writer(self, name: str | None) -> Graph:
-        return self._writing.copy({"checkpointer": self._savers()})
+        return equipped(self._writing, self._savers())
 
     def for_run(self, name: str, model_name: str) -> Graph:
         self._refresh(name)
         key = (name, model_name)
         if key not in self._built:
             self._built[key] = self._build(name, self._models.get(model_name), model_name)
-        return self._built[key].copy({"checkpointer": self._savers()})
+        return equipped(self._built[key], self._savers())
 
     @asynccontextmanager
     async def open_run(self, name: str, model_name: str, config: Mapping[str, Any]) -> AsyncIterator[Graph]:

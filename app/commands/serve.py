@@ -16,6 +16,7 @@ import uvicorn
 from app.api.door import Door
 from app.commands.report import startup_report
 from app.commands.say import say
+from app.commands.tuning import tune
 from app.config import Settings
 from app.errors import ConfigError
 from app.main import create_app
@@ -59,6 +60,7 @@ async def serve(settings: Settings, arguments: argparse.Namespace) -> None:
         )
         async with _answering(server, listener) as serving, app.router.lifespan_context(app):
             door.open(app)
+            tune()
             say(startup_report(app.state.core, listener.getsockname()))
             try:
                 await asyncio.shield(serving)

@@ -9,6 +9,7 @@ from typing import Any
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.store.base import BaseStore
 
+from app.agent.equipped import equipped
 from app.agent.hosted.binding import Binding, SeenRequests, bound
 from app.agent.hosted.carry import carry_summary
 from app.agent.hosted.readable import readable
@@ -54,10 +55,10 @@ class HostedGraphs:
         return self._requests[self._known(name)].agent
 
     def for_state(self, name: str | None) -> Graph:
-        return self._states[self._known(name)].copy({"checkpointer": self._savers(), "store": None})
+        return equipped(self._states[self._known(name)], self._savers(), store=None)
 
     def writer(self, name: str | None) -> Graph:
-        return self._writers[self._known(name)].copy({"checkpointer": self._savers()})
+        return equipped(self._writers[self._known(name)], self._savers())
 
     @asynccontextmanager
     async def open_run(self, name: str, model_name: str, config: Mapping[str, Any]) -> AsyncIterator[Graph]:
@@ -67,7 +68,7 @@ class HostedGraphs:
         binding = Binding(self._compactor, model_name, self._requests[name])
         async with self._loaded[name].opened(config) as graph:
             with bound(binding):
-                yield readable(graph).copy({"checkpointer": self._savers(), "store": store})
+                yield equipped(readable(graph), self._savers(), store=store)
 
     def check_compactable(self, name: str | None, values: Mapping[str, Any]) -> None:
         self._shapes[self._known(name)].check_compactable(values)

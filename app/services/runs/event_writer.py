@@ -16,7 +16,9 @@ from app.services.runs.patience import undisturbed
 # The first event goes out at once, and so does the first token; later ones in batches: a token a transaction would cost
 # more than the token.
 BATCH_SECONDS = 0.02
-# A busy database gets fewer and larger ones: the pause is as long as the last batch took to write, up to this.
+# A busy database, or process, gets fewer and larger ones: the pause is so many times as long as the last batch took to
+# write, up to this.
+PAUSES = 3
 LONGEST_PAUSE_SECONDS = 0.1
 _TOKENS = "messages"
 # A graph that produces faster than the database takes has to wait here.
@@ -86,7 +88,7 @@ class EventWriter:
     async def _pause(self, took_s: float) -> None:
         """Until it is time for the next batch; the first token does not wait for it."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(min(max(BATCH_SECONDS, took_s), LONGEST_PAUSE_SECONDS)):
+            async with asyncio.timeout(min(max(BATCH_SECONDS, PAUSES * took_s), LONGEST_PAUSE_SECONDS)):
                 await self._hurry.wait()
         self._hurry.clear()
 
