@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-import psycopg
 from prometheus_client import CollectorRegistry
-from psycopg_pool import PoolTimeout
 
 from app.api.deps import Services
 from app.api.metering import HttpMetrics
@@ -18,6 +16,7 @@ from app.assembly.stores import Stores
 from app.assembly.upkeep import upkeep
 from app.config import Settings
 from app.persistence.lineage import LineageStore
+from app.persistence.probe import DatabaseProbe
 from app.services.accounts.usage import UsageService
 from app.services.background import Background
 from app.services.compaction.context import ContextService
@@ -66,6 +65,7 @@ class Web:
         self._accounts = accounts
         self._hooks = hooks
         self._registry = registry
+        self._probe = DatabaseProbe(stores.pool)
         self.background = Background()
 
     @cached_property
@@ -271,9 +271,4 @@ class Web:
         """Why requests cannot be served now, or None."""
         if self._runs.closing.is_set():
             return "the service is shutting down"
-        try:
-            async with self._stores.pool.connection(timeout=2) as conn:
-                await conn.execute("SELECT 1 FROM threads LIMIT 1")
-        except (psycopg.Error, PoolTimeout) as error:
-            return f"the database does not answer ({type(error).__name__})"
-        return None
+        return await self._probe.problem()

@@ -20,6 +20,7 @@ from procrastinate import exceptions, jobs, retry
 from procrastinate.worker import Worker
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+from app.persistence.outage import PATIENCE_SECONDS
 from app.persistence.queue import WorkerSettings
 from app.telemetry import redact
 
@@ -207,6 +208,6 @@ class MemoryQueue:
             listen_notify=False,
             fetch_job_polling_interval=min(LONGEST_POLL_SECONDS, max(SHORTEST_POLL_SECONDS, self._delay_s)),
             update_heartbeat_interval=self._settings.heartbeat,
-            stalled_worker_timeout=self._settings.stalled,
+            stalled_worker_timeout=self._settings.stalled + PATIENCE_SECONDS,
             shutdown_graceful_timeout=self._settings.grace,
         )

@@ -18,7 +18,7 @@ from procrastinate.worker import Worker
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
-from app.persistence.outage import one_line
+from app.persistence.outage import PATIENCE_SECONDS, one_line
 from app.persistence.queue_connection import QueueConnector
 
 QUEUE = "runs"
@@ -80,6 +80,7 @@ class RunQueue:
         )
         self._executing: set[int] = set()
         self._suspected: set[int] = set()
+        self._silent: set[int | None] = set()
         self._worker: Worker | None = None
         self._working: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
@@ -110,12 +111,18 @@ class RunQueue:
         await self._app.job_manager.cancel_job_by_id_async(job_id, abort=True)
 
     async def return_stalled(self) -> int:
-        """Queue the runs of dead workers again. Returns how many; any number of processes may do it at once."""
-        return await self._replace(
-            await self._app.job_manager.get_stalled_jobs(
-                queue=QUEUE, seconds_since_heartbeat=self._settings.stalled
-            )
-        )
+        """Queue the runs of dead workers again. Returns how many; any number of processes may do it at once.
+
+        A worker is dead when it was silent for long now, and for a while at the last look, half as long ago. Once is
+        not enough: while the database was away all were silent, and those that live say so as soon as it is back.
+        """
+        silent = await self._silent_for(self._settings.stalled / 3)
+        long_silent = await self._silent_for(self._settings.stalled)
+        # Its runs have given up on the database, too.
+        gone = {job.id for job in await self._silent_for(self._settings.stalled + PATIENCE_SECONDS)}
+        dead = [job for job in long_silent if job.id in self._silent | gone]
+        self._silent = {job.id for job in silent}
+        return await self._replace(dead)
 
     async def return_abandoned(self) -> int:
         """Queue runs again whose job this process fetched and does not execute: the database went away in between.
@@ -169,6 +176,10 @@ class RunQueue:
             self._working.cancel()
             await asyncio.wait({self._working}, timeout=1.0)
 
+    async def _silent_for(self, seconds: float) -> list[jobs.Job]:
+        found = await self._app.job_manager.get_stalled_jobs(queue=QUEUE, seconds_since_heartbeat=seconds)
+        return list(found)
+
     async def _replace(self, lost: Iterable[jobs.Job]) -> int:
         replaced = 0
         for job in lost:
@@ -206,7 +217,8 @@ class RunQueue:
             fetch_job_polling_interval=POLL_SECONDS,
             abort_job_polling_interval=POLL_SECONDS,
             update_heartbeat_interval=self._settings.heartbeat,
-            stalled_worker_timeout=self._settings.stalled,
+            # A worker that starts forgets those that are silent, and all are right after an outage.
+            stalled_worker_timeout=self._settings.stalled + PATIENCE_SECONDS,
             shutdown_graceful_timeout=self._settings.grace,
         )
 

@@ -62,7 +62,7 @@ class Rest:
         return [f"two at once: {one} and {two}" for one, two in overlapping(self.spans())]
 
     async def _events(self) -> list[str]:
-        return [f"events: {row}" for row in await self._rows(_BAD_EVENTS)]
+        return [f"events: {row}" for row in await self._rows(BAD_EVENTS)]
 
     async def _records(self) -> list[str]:
         for known in self.clients.threads:
@@ -163,7 +163,7 @@ def _spans(lines: Sequence[Mapping[str, Any]], killed: Mapping[int, float]) -> I
 
 
 _OPEN = b"SELECT run_id::text, thread_id, status, attempt, worker FROM runs WHERE status IN ('pending', 'running')"
-_BAD_EVENTS = b"""
+BAD_EVENTS = b"""
 SELECT r.run_id::text, r.status, r.attempt, count(e.seq) AS n, min(e.seq) AS first, max(e.seq) AS last,
        count(*) FILTER (WHERE e.event = 'end') AS ends,
        (array_agg(e.event ORDER BY e.seq DESC))[1] AS closing, (array_agg(e.event ORDER BY e.seq))[1] AS opening
