@@ -147,12 +147,7 @@ class Web:
 
     @cached_property
     def states(self) -> StateService:
-        return StateService(
-            self._stores.threads,
-            self._agents.graphs,
-            self.reservations,
-            self._stores.thread_stream.add_write,
-        )
+        return StateService(self._stores.threads, self._agents.graphs, self.reservations)
 
     @cached_property
     def thread_streams(self) -> ThreadStreams:

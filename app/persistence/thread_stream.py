@@ -7,8 +7,6 @@ from typing import Any
 
 from psycopg_pool import AsyncConnectionPool
 
-from app.persistence.events import CHANNEL, stream_of
-
 
 @dataclass(frozen=True, slots=True)
 class Begun:
@@ -62,19 +60,6 @@ class ThreadStreamStore:
             return Begun(row["position"], str(row["run_id"]))
         return Written(row["position"], row["checkpoint_id"])
 
-    async def add_write(self, thread_id: str, checkpoint_id: str) -> None:
-        """A state write that is done. Nothing happens when the thread is gone."""
-        async with self._pool.connection() as conn:
-            await conn.execute(
-                _ADD,
-                {
-                    "thread": thread_id,
-                    "checkpoint": checkpoint_id,
-                    "channel": CHANNEL,
-                    "subject": stream_of(thread_id),
-                },
-            )
-
 
 _NOW = """
 SELECT coalesce(greatest(begun.position, written.position), 0) AS position,
@@ -98,10 +83,4 @@ SELECT * FROM (
     (SELECT position, NULL, checkpoint_id FROM thread_state_updates
      WHERE %(writes)s AND thread_id = %(thread_id)s AND position > %(after)s ORDER BY 1 LIMIT 1)
 ) AS following ORDER BY position LIMIT 1
-"""
-_ADD = """
-WITH added AS (
-    INSERT INTO thread_state_updates (thread_id, checkpoint_id)
-    SELECT thread_id, %(checkpoint)s FROM threads WHERE thread_id = %(thread)s RETURNING thread_id
-) SELECT pg_notify(%(channel)s, %(subject)s) FROM added
 """

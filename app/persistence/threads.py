@@ -55,12 +55,13 @@ LEFT_OUT = "__left_out__"
 class StateSummary:
     """What a thread's row keeps of its newest state: small values, open interrupts by task id, and the
     status. ``values[LEFT_OUT]`` names those that were too large to keep, where there are any; what is neither there
-    nor named has no value.
+    nor named has no value. ``checkpoint_id``: where the state stands.
     """
 
     values: Mapping[str, Any]
     interrupts: Mapping[str, Any]
     status: StoredStatus
+    checkpoint_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,8 @@ class ThreadStore:
     async def save_state_summary(
         self, thread_id: str, summary: StateSummary, *, error: Mapping[str, Any] | None = None
     ) -> None:
-        """Keep what the newest state says; ``error``, of the run that just ended, makes the status ``error``.
+        """Keep what the newest state says, which somebody wrote or took a run back to, and tell those who follow the
+        thread of it. ``error``, of the run that just ended, makes the status ``error``.
 
         No owner: the caller holds the thread or executes its run.
         """
@@ -136,6 +138,9 @@ class ThreadStore:
                     "interrupts": _jsonb(summary.interrupts),
                     "status": "error" if error else summary.status,
                     "error": _jsonb(error) if error else None,
+                    "checkpoint": summary.checkpoint_id,
+                    "channel": CHANNEL,
+                    "subject": stream_of(thread_id),
                 },
             )
 
@@ -260,9 +265,14 @@ _PATCH = f"""
 UPDATE threads t SET metadata = t.metadata || %s, updated_at = now() WHERE {_MINE} RETURNING {_COLUMNS}
 """
 _SAVE_STATE = """
-UPDATE threads SET "values" = %(values)s, interrupts = %(interrupts)s, status = %(status)s, error = %(error)s,
-    state_updated_at = now(), updated_at = now()
-WHERE thread_id = %(thread_id)s
+WITH kept AS (
+    UPDATE threads SET "values" = %(values)s, interrupts = %(interrupts)s, status = %(status)s, error = %(error)s,
+        state_updated_at = now(), updated_at = now()
+    WHERE thread_id = %(thread_id)s RETURNING thread_id
+), told AS (
+    INSERT INTO thread_state_updates (thread_id, checkpoint_id)
+    SELECT thread_id, %(checkpoint)s FROM kept WHERE %(checkpoint)s::text IS NOT NULL RETURNING thread_id
+) SELECT pg_notify(%(channel)s, %(subject)s) FROM told
 """
 # Who follows the thread learns that it is gone.
 _REMOVE = """

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from tests.support.gateway import Gateway, serving
+from tests.support.threads import talk
 
 HELLO = {"messages": [{"role": "user", "content": "hello there"}]}
 SLOW = {"messages": [{"role": "user", "content": "/slow 20"}]}
@@ -132,6 +133,55 @@ async def test_a_write_to_the_state_is_told_to_those_who_asked(gateway: Gateway)
     assert ("attempt" in begun.data, is_done(done)) == (True, True)
     alone = client.threads.join_stream(thread_id, stream_mode="state_update", last_event_id="-1")
     assert await until(alone, lambda read: len(read) == 1) == [update]
+
+
+async def test_whatever_writes_to_the_state_beside_runs_is_told(gateway: Gateway) -> None:
+    client = gateway.client()
+    thread_id = (await client.threads.create())["thread_id"]
+    await client.threads.update_state(thread_id, {"messages": talk(20)})
+    updates = 0
+
+    async def told() -> dict[str, Any]:
+        """What the newest update says, when there is one more."""
+        nonlocal updates
+        updates += 1
+        stream = client.threads.join_stream(thread_id, last_event_id="-1", stream_mode="state_update")
+        parts = await until(stream, lambda read: len(read) == updates)
+        assert [part.event for part in parts] == ["state_update"] * updates
+        state: dict[str, Any] = parts[-1].data["state"]
+        return state
+
+    async with gateway.http() as http:
+
+        async def asked(path: str, body: dict[str, Any]) -> Any:
+            answer = await http.post(f"/threads/{thread_id}{path}", json=body)
+            assert answer.status_code == 200, answer.text
+            return answer.json()
+
+        whole = (await told())["values"]["messages"]
+        keep = {"type": "messages", "value": 4}
+        compacted = await asked("/compact", {"keep": keep})
+        seen = await told()
+        assert seen["checkpoint_id"] == compacted["checkpoint_id"]
+        assert len(seen["values"]["messages"]) == 4
+        of = f"/compactions/{compacted['compaction_id']}"
+        await asked(f"{of}/undo", {"force": True})
+        assert (await told())["values"]["messages"] == whole
+        await asked(f"{of}/redo", {})
+        assert len((await told())["values"]["messages"]) == 4
+        # A run tells of itself, and one that is taken back of the state that counts again.
+        await client.runs.wait(thread_id, "agent", input=HELLO)
+        run = await client.runs.create(thread_id, "agent", input=VERY_SLOW, stream_mode="messages-tuple")
+        async for part in client.runs.join_stream(thread_id, run["run_id"]):
+            if part.event == "messages":
+                break
+        await client.runs.cancel(thread_id, run["run_id"], wait=True, action="rollback")
+        assert len((await told())["values"]["messages"]) == 6
+        # Metadata is no state.
+        await http.patch(f"/threads/{thread_id}/state", json={"metadata": {"a": 1}})
+        assert await client.threads.get_state(thread_id)
+        await client.threads.update_state(thread_id, {"title": "A name"})
+        assert (await told())["values"]["title"] == "A name"
 
 
 async def test_runs_that_never_began_or_were_taken_back_are_done_too(gateway: Gateway) -> None:

@@ -17,7 +17,6 @@ from langgraph.types import Command, interrupt
 
 from app.errors import InvalidInput, NotFound, ThreadBusy
 from app.persistence.database import Database
-from app.persistence.thread_stream import ThreadStreamStore
 from app.persistence.threads import LEFT_OUT, ThreadStore
 from app.ports import WRITER_NODE
 from app.serialization import state_to_json
@@ -97,8 +96,8 @@ def graphs(database: Database) -> OneGraph:
 
 
 @pytest.fixture
-def states(store: ThreadStore, graphs: OneGraph, database: Database) -> StateService:
-    return StateService(store, graphs, Reservations(store), ThreadStreamStore(database.pool).add_write)
+def states(store: ThreadStore, graphs: OneGraph) -> StateService:
+    return StateService(store, graphs, Reservations(store))
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,18 +70,10 @@ class NodeWrite:
 
 
 class StateService:
-    """The use cases of state. LangGraph is asked for every state, since only it can put one together. ``announce``
-    tells who follows a thread of the checkpoint that a write made."""
+    """The use cases of state. LangGraph is asked for every state, since only it can put one together."""
 
-    def __init__(
-        self,
-        store: ThreadStore,
-        graphs: Graphs,
-        reservations: Reservations,
-        announce: Callable[[str, str], Awaitable[None]],
-    ) -> None:
+    def __init__(self, store: ThreadStore, graphs: Graphs, reservations: Reservations) -> None:
         self._store = store
-        self._announce = announce
         self._graphs = graphs
         self._reservations = reservations
 
@@ -163,7 +155,6 @@ class StateService:
         await held.confirm()
         written = await _apply(target, write.place.config(thread.thread_id), updates)
         await self._summarize(graph, thread.thread_id)
-        await self._announce(thread.thread_id, written["configurable"]["checkpoint_id"])
         return written
 
     async def _summarize(self, graph: Graph, thread_id: str) -> None:
@@ -190,14 +181,19 @@ class StateService:
 
 
 def summarize_snapshot(snapshot: StateSnapshot) -> StateSummary:
-    """What the thread's row keeps of its newest state: small values, open interrupts by task, the status."""
+    """What the thread's row keeps of its newest state: small values, open interrupts by task, the status, the place."""
     interrupts = {
         task.id: [interrupt_to_json(interrupt) for interrupt in task.interrupts]
         for task in snapshot.tasks
         if task.interrupts
     }
     waiting = bool(snapshot.next or interrupts)
-    return StateSummary(_small(snapshot.values), interrupts, "interrupted" if waiting else "idle")
+    return StateSummary(
+        _small(snapshot.values),
+        interrupts,
+        "interrupted" if waiting else "idle",
+        snapshot.config["configurable"].get("checkpoint_id"),
+    )
 
 
 async def _snapshot(graph: Graph, thread_id: str, place: Place, subgraphs: bool = False) -> StateSnapshot:
