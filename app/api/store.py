@@ -25,7 +25,11 @@ def _paths(value: Any) -> Any:
 
 
 Labels = list[str]
-Index = Annotated[Any, AfterValidator(_paths)]
+Index = Annotated[
+    Any,
+    AfterValidator(_paths),
+    Field(description="Accepted without effect: there are no embeddings, and every field can be filtered by."),
+]
 Minutes = Annotated[float, Field(gt=0, le=5_256_000, allow_inf_nan=False)]
 
 
@@ -53,7 +57,13 @@ class ItemSearch(Body):
     filter: JsonObject | None = None
     limit: PageSize = 10
     offset: Offset = 0
-    query: str | None = None
+    query: Annotated[
+        str | None,
+        Field(
+            description="Accepted without effect, as in LangGraph's store without an index: items are neither left out "
+            "nor put into another order for it, and their `score` is null."
+        ),
+    ] = None
     refresh_ttl: bool | None = None
 
 
@@ -88,7 +98,8 @@ async def delete_item(body: ItemDelete, owner: Owner, injected: Injected) -> Res
 @router.post("/items/search")
 async def search_items(owner: Owner, injected: Injected, body: ItemSearch | None = None) -> Json:
     """Items below a namespace, the last changed first. A filter names fields of the value, each with a value or with
-    operators: ``$eq``, ``$ne``, ``$gt``, ``$gte``, ``$lt``, ``$lte``."""
+    operators: ``$eq``, ``$ne``, ``$gt``, ``$gte``, ``$lt``, ``$lte``. There are no embeddings: ``query`` changes
+    nothing."""
     body = body or ItemSearch()
     items = await injected.store.search(
         owner, body.namespace_prefix or [], body.filter, body.limit, body.offset, body.refresh_ttl
