@@ -101,7 +101,7 @@ def build_app(settings: ServerSettings, lifespan: Lifespan | None) -> FastAPI:
     app.add_middleware(Metering)
     app.add_middleware(RequestIds)
     app.add_middleware(Alias)
-    resources = APIRouter(prefix=PREFIX)
+    resources = APIRouter()
     for module in (
         threads,
         state,
@@ -129,7 +129,7 @@ def build_app(settings: ServerSettings, lifespan: Lifespan | None) -> FastAPI:
         system,
     ):
         resources.include_router(module.router)
-    app.include_router(resources)
+    app.include_router(resources, prefix=PREFIX)  # given here, routes are worked out when first looked at
     app.include_router(system.router, include_in_schema=False)
     page.install(app)
     openapi.install(app, PREFIX)

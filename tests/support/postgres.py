@@ -16,6 +16,7 @@ from psycopg import sql
 from app.persistence.database import connect, open_database
 from app.persistence.embedded import embedded_postgres
 from app.persistence.schema import migrate
+from tests.support.places import quick_folder
 
 SERVER_VARIABLE = "THREADKEEP_TEST_DATABASE_URL"
 
@@ -74,7 +75,7 @@ async def _server() -> AsyncIterator[str]:
     if given := os.environ.get(SERVER_VARIABLE):
         yield given
         return
-    with tempfile.TemporaryDirectory(prefix="threadkeep-tests-") as folder:
+    with tempfile.TemporaryDirectory(prefix="threadkeep-tests-", dir=quick_folder()) as folder:
         # The account that runs the server for root must get through; the folder inside is closed again.
         os.chmod(folder, 0o711)
         async with embedded_postgres(Path(folder, "data"), durable=False) as url:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from langchain.tools import ToolRuntime
@@ -32,6 +33,7 @@ Kind = Literal["missing_info", "ambiguous_requirement", "approach_choice", "risk
 _ANSWER_KEYS = (CLARIFICATION_ANSWER, "answer", "value", "text", "content", "args", "response")
 
 
+@cache
 def clarification_tool() -> BaseTool:
     """The tool itself only writes the question down; ``ClarificationMiddleware`` stops the run to have it answered."""
     return StructuredTool.from_function(

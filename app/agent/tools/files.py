@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
 from langchain.tools import ToolRuntime
 from langchain_core.messages import ToolMessage
-from langchain_core.tools import BaseTool, StructuredTool, ToolException
+from langchain_core.tools import BaseTool, ToolException
 from pydantic import Field
 
+from app.agent.tools.method import tool_of
 from app.agent.tools.mounts import Mount
 from app.agent.tools.reading import Files
 from app.agent.tools.search import Query
@@ -35,7 +36,7 @@ def file_tools(workspaces: Workspaces, mounts: Sequence[Mount] = ()) -> list[Bas
     """
     files = _Files(workspaces, mounts)
     return [
-        _tool(method)
+        tool_of(method)
         for method in (
             files.read_file,
             files.write_file,
@@ -146,9 +147,3 @@ def _told_to_the_model() -> Iterator[None]:
         yield
     except ThreadkeepError as error:
         raise ToolException(error.detail) from error
-
-
-def _tool(method: Callable[..., Awaitable[str | ToolMessage]]) -> BaseTool:
-    tool = StructuredTool.from_function(coroutine=method)
-    tool.handle_tool_error = True
-    return tool

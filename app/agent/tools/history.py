@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any
 
 from langchain.tools import ToolRuntime
-from langchain_core.tools import BaseTool, StructuredTool, ToolException
+from langchain_core.tools import BaseTool, ToolException
 from pydantic import Field
 
+from app.agent.tools.method import tool_of
 from app.compaction.fence import EARLIER_MESSAGES, fenced, neutralise
 from app.config import RecallSettings
 from app.errors import ThreadkeepError
@@ -28,7 +29,7 @@ def history_tools(past: PastMessages, settings: RecallSettings) -> list[BaseTool
     What goes wrong comes back as a tool result with status ``error``.
     """
     history = _History(past, settings)
-    return [_tool(history.search_history), _tool(history.read_history)]
+    return [tool_of(history.search_history), tool_of(history.read_history)]
 
 
 class _History:
@@ -116,9 +117,3 @@ def _told_to_the_model() -> Iterator[None]:
         yield
     except ThreadkeepError as error:
         raise ToolException(error.detail) from error
-
-
-def _tool(method: Callable[..., Awaitable[str]]) -> BaseTool:
-    tool = StructuredTool.from_function(coroutine=method)
-    tool.handle_tool_error = True
-    return tool

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from langchain.agents.middleware import TodoListMiddleware
 from langchain_core.tools import BaseTool
 
@@ -15,6 +17,7 @@ soon as it is completely done, one at a time; add what turns up, remove what is 
 The list is no answer: what the person asked for stands in your last message."""
 
 
+@cache
 def todos_tool() -> BaseTool:
     """``write_todos``: the model's own view of what is to be done; people see it in the thread's state."""
     tool: BaseTool = TodoListMiddleware(tool_description=_DESCRIPTION).tools[0]
