@@ -14,12 +14,13 @@ from langchain_core.messages import AIMessage, BaseMessage
 from app.agent.state import CompactionMarker
 from app.bench.histories import Conversation
 from app.bench.models import BenchModel, OneModel
-from app.bench.rig import OWNER, Rig, assemble
+from app.bench.rig import OWNER, assemble
+from app.bench.timing import no_collection
 from app.config import Settings, SummarizationSettings
 from app.config.agents import DEFAULT_AGENT
 from app.persistence.archive import ArchiveStore
-from app.persistence.compactions import CompactionRecord, CompactionStore
-from app.persistence.database import Database
+from app.persistence.compactions import CompactionRecord, CompactionStore, InTransaction
+from app.persistence.database import Database, Pool
 from app.persistence.pins import PinStore
 from app.persistence.recall import RecallStore
 from app.ports import WRITER_NODE
@@ -33,6 +34,8 @@ _PER_COMPACTION = 100
 _LIVE = 10
 _RESULTS = 8
 _PATIENCE_S = 3600.0
+# Of the compacted threads, that many tell what indexing takes.
+_INDEXED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ class RecallScope:
     rounds: int
 
 
-THOROUGH = RecallScope(50_000, 10, 60, (400, 2_000), 5)
+THOROUGH = RecallScope(50_000, 10, 60, (400, 2_000), 15)
 QUICK = RecallScope(2_000, 4, 10, (100, 400), 3)
 
 
@@ -65,18 +68,21 @@ class SearchFigures:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveFigures:
-    """A compaction with a model that answers at once, in ms, and how much of it archiving took; indexing comes later
-    and is given per message."""
+    """A compaction with a model that answers at once, in ms from the call to its answer: as it is, and where nothing
+    but its record is written before the state is. ``adds_ms`` is how much longer the first half of the commit takes,
+    which all that is done for the archive is part of; the two whole times tell the same less exactly. What comes later,
+    sorting in and indexing, is given per message."""
 
     messages: int
     compaction_ms: float
-    archive_ms: float
-    index_ms_per_message: float
+    without_ms: float
+    adds_ms: float
+    later_ms_per_message: float
 
     @property
     def share(self) -> float:
-        """Archiving / all the rest of the compaction."""
-        return self.archive_ms / (self.compaction_ms - self.archive_ms)
+        """What the archive adds / a compaction without one."""
+        return self.adds_ms / self.without_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,23 +110,51 @@ async def measure_recall(
     )
 
 
-class _TimedStore(CompactionStore):
-    """Adds up the time that archiving takes."""
+class _Timed(CompactionStore):
+    """Notes how long each first half of a commit takes; those without an archive write the record alone."""
 
-    spent_ms = 0.0
+    def __init__(self, pool: Pool, *, archives: bool) -> None:
+        super().__init__(pool)
+        self._archives = archives
+        self.took_ms: list[float] = []
 
-    async def begin(self, *arguments: Any, **named: Any) -> None:
-        start = time.perf_counter()
-        await super().begin(*arguments, **named)
-        self.spent_ms += (time.perf_counter() - start) * 1000
+    async def begin(
+        self,
+        record: CompactionRecord,
+        removed: Sequence[BaseMessage],
+        seen_ids: Sequence[str | None],
+        waived_pins: frozenset[str] = frozenset(),
+        first: InTransaction | None = None,
+    ) -> None:
+        noted = (removed, seen_ids) if self._archives else ((), ())
+        self.took_ms.append(await _ms(super().begin(record, *noted, waived_pins, first)))
+
+
+class _Variant:
+    """Compactions with an archive or without one, and how long they took."""
+
+    def __init__(self, settings: Settings, database: Database, *, archives: bool) -> None:
+        model = BenchModel()
+        self.store = _Timed(database.pool, archives=archives)
+        self.rig = assemble(settings, database.pool, OneModel(model), [], model, self.store)
+        self.took_ms: list[float] = []
+
+    async def compact(self, thread_id: str) -> None:
+        with no_collection():
+            self.took_ms.append(await _ms(self.rig.compactions.compact(OWNER, thread_id, CompactRequest())))
+
+    def medians(self, rounds: int) -> tuple[float, float]:
+        """Of the last rounds: the whole compaction, and the first half of its commit."""
+        return median(self.took_ms[-rounds:]), median(self.store.took_ms[-rounds:])
 
 
 class _Bench:
     def __init__(self, settings: Settings, database: Database) -> None:
         settings = replace(settings, agents=(DEFAULT_AGENT,), summarization=SummarizationSettings())
-        model = BenchModel()
-        self._records = _TimedStore(database.pool)
-        self._rig: Rig = assemble(settings, database.pool, OneModel(model), [], model, self._records)
+        self._whole, self._bare = (
+            _Variant(settings, database, archives=archives) for archives in (True, False)
+        )
+        self._records, self._rig = CompactionStore(database.pool), self._whole.rig
         archive, index = ArchiveStore(database.pool), RecallStore(database.pool)
         self._indexer = RecallIndexer(index)
         self._recall = RecallService(index, archive, self._indexer)
@@ -130,16 +164,18 @@ class _Bench:
         self._people = SearchService(self._rig.threads, self._rig.graphs, self._recall, timelines)
 
     async def archive(self, size: int, rounds: int) -> ArchiveFigures:
-        """Medians over several threads of that size."""
-        took, archived, indexed = [], [], []
+        """Medians over so many rounds: in each, two threads of the same messages, one compacted with an archive and
+        one without; each is the first in every other round."""
+        later = []
         for seed in range(rounds):
-            thread_id = await self._thread()
-            await self._write(thread_id, {"messages": Conversation(seed).take(size)})
-            before = self._records.spent_ms
-            took.append(await _ms(self._rig.compactions.compact(OWNER, thread_id, CompactRequest())))
-            archived.append(self._records.spent_ms - before)
-            indexed.append(await _ms(self._indexer.catch_up(thread_id, _PATIENCE_S)) / size)
-        return ArchiveFigures(size, median(took), median(archived), median(indexed))
+            for variant in (self._whole, self._bare)[:: -1 if seed % 2 else 1]:
+                thread_id = await self._thread()
+                await self._write(thread_id, {"messages": Conversation(seed).take(size)})
+                await variant.compact(thread_id)
+                if variant is self._whole and seed < _INDEXED:
+                    later.append(await _ms(self._indexer.catch_up(thread_id, _PATIENCE_S)) / size)
+        (whole, half), (bare, least) = self._whole.medians(rounds), self._bare.medians(rounds)
+        return ArchiveFigures(size, whole, bare, half - least, median(later))
 
     async def fill(self, messages: int, seed: int) -> str:
         """A thread with so many archived messages, and a few live ones."""

@@ -18,7 +18,8 @@ def goals_of(figures: RecallFigures) -> list[Goal]:
     searches = [each for each in figures.searches if each.messages >= _GOALS_FROM]
     goals = [Goal(f"p95 of a search, {each.kind} (ms)", each.p95_ms, 50.0) for each in searches]
     shares = [
-        Goal(f"archiving {each.messages} messages / the rest", each.share, 0.1) for each in figures.archives
+        Goal(f"archiving {each.messages} messages / a compaction without", each.share, 0.1)
+        for each in figures.archives
     ]
     return [*goals, *shares]
 
@@ -54,7 +55,19 @@ def _searches(figures: RecallFigures) -> Iterator[Row]:
 
 
 def _archives(figures: RecallFigures) -> Iterator[Row]:
-    yield "messages", "compaction", "of it archive", "archive / rest", "indexing later, per message"
+    yield (
+        "messages",
+        "compaction",
+        "without archive",
+        "archive adds",
+        "/ without",
+        "indexing later, per message",
+    )
     for each in figures.archives:
-        times = f"{each.compaction_ms:.0f}", f"{each.archive_ms:.0f}", f"{each.share:.2f}"
-        yield f"{each.messages:,}", *times, f"{each.index_ms_per_message:.2f}"
+        times = (
+            f"{each.compaction_ms:.0f}",
+            f"{each.without_ms:.0f}",
+            f"{each.adds_ms:.1f}",
+            f"{each.share:.3f}",
+        )
+        yield f"{each.messages:,}", *times, f"{each.later_ms_per_message:.2f}"

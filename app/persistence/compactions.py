@@ -19,8 +19,8 @@ from psycopg.types.json import Jsonb
 from psycopg_pool import AsyncConnectionPool
 
 from app.compaction.types import CompactionKind
-from app.persistence.archive import archive
 from app.persistence.discretion import Discretion
+from app.persistence.packs import pack, unpack
 from app.persistence.pins import refuse_pinned
 from app.serialization import dumps_jsonb
 
@@ -90,24 +90,11 @@ class CompactionStore:
         async with self._pool.connection() as conn, conn.transaction():
             if first:
                 await first(conn)
-            await _insert(conn, self._discretion.record(record))
+            await _insert(conn, self._discretion.record(record), removed, seen_ids)
             if not record.checkpoint_ns:
-                free = [message.id for message in removed if message.id and message.id not in waived_pins]
+                free = {message.id for message in removed} - waived_pins
                 await refuse_pinned(conn, record.thread_id, free)
-            kept = self._discretion.archived(removed)
-            digests = await archive(
-                conn, record.thread_id, record.checkpoint_ns, record.compaction_id, record.run_id, kept
-            )
-            await conn.execute(
-                _NOTE_MESSAGES,
-                {
-                    "thread": record.thread_id,
-                    "id": record.compaction_id,
-                    "ids": [message.id for message in removed],
-                    "digests": digests,
-                    "seen": list(seen_ids),
-                },
-            )
+            await pack(conn, record.thread_id, record.compaction_id, self._discretion.archived(removed))
 
     async def committed(
         self, thread_id: str, compaction_id: str, before: str | None, after: str
@@ -174,6 +161,7 @@ class CompactionStore:
 
     async def removed_messages(self, thread_id: str, compaction_id: str) -> list[str]:
         """The archived messages of one compaction as JSON texts, in their order."""
+        await unpack(self._pool, thread_id)
         async with self._pool.connection() as conn:
             cursor = await conn.execute(
                 """SELECT a.message FROM compactions c
@@ -187,13 +175,20 @@ class CompactionStore:
             return [row["message"] for row in await cursor.fetchall()]
 
 
-async def _insert(conn: AsyncConnection[Any], record: CompactionRecord) -> None:
+async def _insert(
+    conn: AsyncConnection[Any],
+    record: CompactionRecord,
+    removed: Sequence[BaseMessage] = (),
+    seen_ids: Sequence[str | None] = (),
+) -> None:
     await conn.execute(
         _INSERT,
         {
             **{name: getattr(record, name) for name in _NAMES},
             "models_tried": Jsonb(list(record.models_tried), dumps=dumps_jsonb),
             "usage": Jsonb(dict(record.usage), dumps=dumps_jsonb),
+            "removed_ids": [message.id for message in removed],
+            "seen_ids": list(seen_ids),
         },
     )
 
@@ -211,14 +206,10 @@ _NAMES = tuple(
 _IDS = ("compaction_id", "run_id", "previous_id", "target_id")
 _COLUMNS = ", ".join(CompactionRecord.__dataclass_fields__)
 _INSERT = (
-    f"INSERT INTO compactions ({', '.join(_NAMES)}, usage, models_tried) "
-    f"VALUES ({', '.join(f'%({name})s' for name in _NAMES)}, %(usage)s, %(models_tried)s)"
+    f"INSERT INTO compactions ({', '.join(_NAMES)}, usage, models_tried, removed_ids, seen_ids) "
+    f"VALUES ({', '.join(f'%({name})s' for name in _NAMES)}, %(usage)s, %(models_tried)s, "
+    "%(removed_ids)b::text[], %(seen_ids)b::text[])"
 )
-
-_NOTE_MESSAGES = """
-UPDATE compactions SET removed_ids = %(ids)s, removed_digests = %(digests)s, seen_ids = %(seen)s
-WHERE thread_id = %(thread)s AND compaction_id = %(id)s
-"""
 
 # The breaker counts failures to compact; an undo is no success of that kind.
 _COMMITTED = f"""

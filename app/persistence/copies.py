@@ -24,6 +24,7 @@ COPIED = (
     _Table("checkpoint_writes"),
     _Table("compactions", "position"),
     _Table("archived_messages"),
+    _Table("archive_packs"),
     _Table("compaction_drafts"),
     _Table("pins", "position"),
     _Table("recall_words"),

@@ -78,26 +78,28 @@ class PinStore:
             )
 
 
-async def refuse_pinned(conn: AsyncConnection[Any], thread_id: str, message_ids: Collection[str]) -> None:
+async def refuse_pinned(
+    conn: AsyncConnection[Any], thread_id: str, message_ids: Collection[str | None]
+) -> None:
     """Raises MessagePinned when one of the messages is pinned. To be called in the transaction that begins their
     removal, behind the insert of its record: that waits for pins which are just being set."""
-    cursor = await conn.execute(
-        "SELECT message_id FROM pins WHERE thread_id = %s AND message_id = ANY(%s) ORDER BY position LIMIT 1",
-        (thread_id, list(message_ids)),
-    )
-    if row := await cursor.fetchone():
-        raise MessagePinned(
-            f"Message {row['message_id']!r} is pinned and would be removed; nothing was changed"
-        )
+    # Pins are few and removed messages many.
+    cursor = await conn.execute(_PINNED, (thread_id,))
+    for row in await cursor.fetchall():
+        if row["message_id"] in message_ids:
+            raise MessagePinned(
+                f"Message {row['message_id']!r} is pinned and would be removed; nothing was changed"
+            )
 
 
+_PINNED = "SELECT message_id FROM pins WHERE thread_id = %s ORDER BY position"
 _ADD = "INSERT INTO pins (thread_id, message_id) VALUES (%(thread)s, %(message)s) ON CONFLICT DO NOTHING"
 _CLAIM = """
 SELECT array_agg(p.message_id ORDER BY p.position) AS pinned,
     EXISTS (SELECT 1 FROM compactions c
             WHERE c.thread_id = %(thread)s AND c.checkpoint_ns = '' AND c.status = 'committing'
               AND %(message)s = ANY(c.removed_ids)) AS leaving,
-    EXISTS (SELECT 1 FROM archived_messages a
-            WHERE a.thread_id = %(thread)s AND a.checkpoint_ns = '' AND a.message_id = %(message)s) AS archived
+    EXISTS (SELECT 1 FROM compactions c
+            WHERE c.thread_id = %(thread)s AND c.checkpoint_ns = '' AND %(message)s = ANY(c.removed_ids)) AS archived
 FROM pins p WHERE p.thread_id = %(thread)s
 """

@@ -10,6 +10,8 @@ from typing import Any
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
+from app.persistence.packs import unpack
+
 # One transaction of the indexer, so that nobody waits long for it and no memory is needed for more.
 _BATCH_MESSAGES = 100
 _BATCH_BYTES = 4_000_000
@@ -82,9 +84,14 @@ class RecallStore:
             return await _exists(conn, "SELECT 1 FROM recall_pending WHERE thread_id = %s LIMIT 1", thread_id)
 
     async def threads_behind(self, limit: int) -> list[str]:
+        """Threads with something to sort in or to index. A compaction that has yet to write its state is left alone."""
         async with self._pool.connection() as conn:
-            cursor = await conn.execute("SELECT DISTINCT thread_id FROM recall_pending LIMIT %s", (limit,))
+            cursor = await conn.execute(_BEHIND, (limit,))
             return [row["thread_id"] for row in await cursor.fetchall()]
+
+    async def sort_in(self, thread_id: str) -> None:
+        """What waits to become part of the archive becomes one, and waits to be indexed then."""
+        await unpack(self._pool, thread_id)
 
     async def index_next(self, thread_id: str, words: Callable[[Unindexed], Sequence[Words]]) -> None:
         """Index the newest of those that wait, as many as are quickly done. Any number of processes may do it at once.
@@ -225,6 +232,13 @@ def quoted(lexeme: str) -> str:
 def _unwild(term: str) -> str:
     return term.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
+
+_BEHIND = """
+SELECT thread_id FROM recall_pending
+UNION
+SELECT thread_id FROM archive_packs JOIN compactions USING (thread_id, compaction_id) WHERE status <> 'committing'
+LIMIT %s
+"""
 
 _NEXT_RANGE = """
 SELECT id, first_position AS first, last_position AS last FROM recall_pending

@@ -37,6 +37,7 @@ SELECT (SELECT coalesce(sum(pg_column_size(checkpoint) + pg_column_size(metadata
        AS checkpoints,
        (SELECT coalesce(sum(pg_column_size(message) + coalesce(pg_column_size(original), 0)), 0)
         FROM archived_messages WHERE thread_id = %(thread)s)
+     + (SELECT coalesce(sum(pg_column_size(messages)), 0) FROM archive_packs WHERE thread_id = %(thread)s)
      + (SELECT coalesce(sum(pg_column_size(words)), 0) FROM recall_words WHERE thread_id = %(thread)s)
      + (SELECT coalesce(sum(pg_column_size(term)), 0) FROM recall_terms WHERE thread_id = %(thread)s)
        AS archive,

@@ -80,6 +80,7 @@ async def test_after_an_undo_automatic_compaction_waits_until_the_thread_has_gro
 async def test_what_was_erased_from_the_archive_cannot_be_brought_back(rig: Rig) -> None:
     async with new_thread(rig.gateway, HISTORY) as thread:
         compaction_id = await compacted(thread)
+        assert len((await thread.record(compaction_id))["removed_messages"]) > 1
         async with await connect(rig.url) as conn:
             await conn.execute(
                 "DELETE FROM archived_messages WHERE thread_id = %s AND message_id = 'q0'", (thread.id,)

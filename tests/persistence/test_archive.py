@@ -20,9 +20,11 @@ from langchain_core.messages import (
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from app.compaction.timeline import Place
-from app.persistence.archive import ArchiveStore, decode, digest_of, encode
+from app.persistence.archive import ArchiveStore
 from app.persistence.compactions import CompactionRecord, CompactionStore
 from app.persistence.database import Database
+from app.persistence.encoding import decode, digest_of, encode
+from app.persistence.packs import unpack
 from app.persistence.threads import ThreadStore
 
 ODD: Sequence[BaseMessage] = (
@@ -92,6 +94,7 @@ async def test_what_was_archived_before_there_were_originals_comes_back_from_its
 ) -> None:
     plain = [message for message in ODD if message.id in ("nul", "calls", "named", "chunk", "flags")][:3]
     thread_id, compaction_id = await archived(database, plain)
+    await unpack(database.pool, thread_id)
     async with database.pool.connection() as conn:
         await conn.execute("UPDATE archived_messages SET original = NULL WHERE thread_id = %s", (thread_id,))
     removed = await ArchiveStore(database.pool).removed(thread_id, compaction_id)
@@ -111,6 +114,7 @@ async def test_a_message_that_no_checkpoint_can_hold_is_archived_as_json(databas
 
 async def test_an_erased_message_is_known_to_be_missing(database: Database) -> None:
     thread_id, compaction_id = await archived(database, ODD[:2])
+    await unpack(database.pool, thread_id)
     async with database.pool.connection() as conn:
         await conn.execute("DELETE FROM archived_messages WHERE message_id = 'nul'")
     store = ArchiveStore(database.pool)
@@ -127,6 +131,7 @@ async def test_archiving_a_message_again_changes_nothing_while_its_compaction_st
     await store.committed(thread_id, first, None, "checkpoint")
     again = CompactionRecord(str(uuid.uuid4()), thread_id, None, "manual", "committing")
     await store.begin(again, ODD[:1], ["nul"])
+    await unpack(database.pool, thread_id)
     async with database.pool.connection() as conn:
         cursor = await conn.execute("SELECT compaction_id::text AS id, position FROM archived_messages")
         rows: list[dict[str, Any]] = await cursor.fetchall()

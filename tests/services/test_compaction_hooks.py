@@ -181,7 +181,7 @@ async def test_a_history_that_would_break_is_not_committed_but_recorded(database
 
 async def test_what_nobody_expected_is_recorded_counted_and_stops_no_run(database: Database) -> None:
     async with database.pool.connection() as conn:
-        await conn.execute("ALTER TABLE archived_messages RENAME TO elsewhere")
+        await conn.execute("ALTER TABLE archive_packs RENAME TO elsewhere")
     bench = Workbench(database)
     thread_id = await bench.new_thread()
     assert await bench.compactor.automatic(bench.job(thread_id, kind="auto")) is None

@@ -30,7 +30,7 @@ class Archive:
         self.store = RecallStore(self.pool)
         self.indexer = RecallIndexer(self.store, period_s=0.05)
         self.recall = RecallService(self.store, ArchiveStore(self.pool), self.indexer)
-        self._records = CompactionStore(self.pool)
+        self.records = CompactionStore(self.pool)
 
     async def thread(self) -> str:
         thread_id = str(uuid4())
@@ -43,7 +43,7 @@ class Archive:
         record = CompactionRecord(
             str(uuid4()), thread_id, None, "manual", "committing", checkpoint_ns=ns, previous_id=previous
         )
-        await self._records.begin(record, removed, [message.id or "" for message in removed])
+        await self.records.begin(record, removed, [message.id or "" for message in removed])
         return record.compaction_id
 
     async def search(
@@ -252,12 +252,13 @@ async def test_a_live_message_is_read_as_it_is_now(archive: Archive) -> None:
 
 async def test_what_waits_is_indexed_in_the_background_and_needs_no_search(archive: Archive) -> None:
     thread_id = await archive.thread()
-    await archive.compact(thread_id, said("a zebra", "a horse"))
-    assert await archive.count("recall_pending", thread_id) == 1
+    compaction = await archive.compact(thread_id, said("a zebra", "a horse"))
+    await archive.records.committed(thread_id, compaction, None, "checkpoint")
+    assert await archive.count("archive_packs", thread_id) == 1
     assert await archive.count("recall_words", thread_id) == 0
     archive.indexer.start()
     async with asyncio.timeout(10):
-        while await archive.count("recall_pending", thread_id):
+        while not await archive.count("recall_words", thread_id):
             await asyncio.sleep(0.02)
     await archive.indexer.stop()
     assert await archive.count("recall_words", thread_id) == 2
@@ -288,6 +289,7 @@ async def test_rows_from_before_the_index_are_found(archive: Archive) -> None:
     """As the migration leaves them: waiting."""
     thread_id = await archive.thread()
     compaction = await archive.compact(thread_id, said("an old zebra"))
+    await archive.store.sort_in(thread_id)
     async with archive.pool.connection() as conn:
         await conn.execute("UPDATE archived_messages SET original = NULL WHERE thread_id = %s", (thread_id,))
     assert await archive.search(thread_id, "zebra", compaction) == ["m0"]
@@ -323,6 +325,7 @@ async def test_nothing_of_a_deleted_thread_is_left(archive: Archive) -> None:
 async def test_a_message_that_is_no_message_hinders_nobody(archive: Archive) -> None:
     thread_id = await archive.thread()
     compaction = await archive.compact(thread_id, said("a zebra", "broken"))
+    await archive.store.sort_in(thread_id)
     async with archive.pool.connection() as conn:
         await conn.execute(
             "UPDATE archived_messages SET message = %s WHERE thread_id = %s AND message_id = 'm1'",

@@ -15,9 +15,9 @@ from app.compaction.cover import cover_of, covered
 from app.compaction.types import Compaction, Skipped
 from app.config import SummarizationSettings
 from app.errors import DraftApplied, DraftExpired, NotADraft, NotFound
-from app.persistence.archive import digest_of, encode
 from app.persistence.compactions import CompactionRecord, CompactionStore
 from app.persistence.drafts import Draft, DraftStore, NewDraft
+from app.persistence.encoding import digest_of, encode
 from app.persistence.threads import ThreadStore
 from app.ports import CompactionJob, Prepared
 from app.services.background import Background

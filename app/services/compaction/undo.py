@@ -23,8 +23,9 @@ from app.compaction.restore import changed_since, restored
 from app.compaction.trigger import fired, held, message_count, resolve
 from app.compaction.types import Context
 from app.errors import Conflict, NotFound
-from app.persistence.archive import ArchiveStore, digest_of
+from app.persistence.archive import ArchiveStore
 from app.persistence.compactions import CompactionRecord, CompactionStore
+from app.persistence.encoding import digest_of
 from app.persistence.threads import ThreadStore
 from app.ports import ChatModels, Graphs
 from app.services.background import Background

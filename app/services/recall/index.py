@@ -47,7 +47,9 @@ class RecallIndexer:
             await cancelled(self._task)
 
     async def catch_up(self, thread_id: str, patience_s: float = _PATIENCE_S) -> bool:
-        """Index what waits of a thread, the newest first, for about so many seconds. Returns whether it is done."""
+        """Sort in and index what waits of a thread, the newest first. Returns whether it is done, after about so many
+        seconds of indexing."""
+        await self._store.sort_in(thread_id)
         deadline = asyncio.get_running_loop().time() + patience_s
         while await self._store.is_behind(thread_id):
             if asyncio.get_running_loop().time() > deadline:
