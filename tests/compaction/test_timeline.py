@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from app.compaction.chain import Chain, InForce, Link, chain_of
 from app.compaction.restore import changed_since, restored
-from app.compaction.timeline import Place, Removal, timeline
+from app.compaction.timeline import Place, Removal, continued, merged, timeline
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,32 @@ def test_an_undo_gives_back_what_was_there_and_a_redo_takes_it_again(
     assert model.state.live[: len(before.live)] == before.live
 
 
-def ids(places: list[Place]) -> list[str | None]:
+@given(
+    st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 2**16 - 1)), min_size=1, max_size=14),
+)
+def test_the_quick_way_finds_what_the_long_one_finds_and_serves_all_but_deletions(
+    steps: list[tuple[str, int]],
+) -> None:
+    model = Model()
+    model.say(4)
+    for name, number in steps:
+        getattr(model, name)(number)
+    live = [message.id for message in model.state.live]
+    removals = [model.removals[made.carrier_id] for made in reversed(model.chain.in_force)]
+    quick = continued(live, removals)
+    assert quick is not None or "delete" in [name for name, _ in steps]
+    if quick is not None:
+        assert list(quick) == list(merged(live, removals))
+
+
+def test_a_part_of_a_conversation_is_one() -> None:
+    whole = timeline(["c", "d"], [Removal("c1", ["a", "b"], ["a", "b", "c"])])
+    assert (len(whole), whole[1], whole[-1]) == (4, Place("b", "c1"), Place("d", None))
+    assert list(whole[1:3]) == [Place("b", "c1"), Place("c", None)]
+    assert whole.seqs() == {"a": 1, "b": 2, "c": 3, "d": 4}
+
+
+def ids(places: Iterable[Place]) -> list[str | None]:
     return [place.message_id for place in places]
 
 
@@ -199,7 +224,7 @@ def test_a_removed_message_stands_where_it_stood(
 
 def test_what_is_there_already_is_not_shown_twice() -> None:
     places = timeline(["b", "c"], [Removal("c2", ["a"], ["a", "b"]), Removal("c1", ["a", "b"], ["a", "b"])])
-    assert places == [Place("a", "c2"), Place("b", None), Place("c", None)]
+    assert list(places) == [Place("a", "c2"), Place("b", None), Place("c", None)]
 
 
 def link(name: str, previous: str | None, kind: str = "auto", target: str | None = None) -> Link:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -13,7 +13,7 @@ from langchain_core.messages import BaseMessage
 from app.agent.summary_message import conversation_of
 from app.compaction.chain import Chain, chain_of
 from app.compaction.roles import HIDDEN_FLAG
-from app.compaction.timeline import Place, Removal, timeline
+from app.compaction.timeline import Removal, Timeline, timeline
 from app.errors import NotFound
 from app.persistence.archive import ArchiveStore
 from app.persistence.compactions import CompactionRecord, CompactionStore
@@ -54,13 +54,13 @@ class Conversation:
     """A conversation on the branch of one state. The message at ``places[n]`` has the ``seq`` n + 1."""
 
     live: Mapping[str | None, BaseMessage] = field(repr=False)
-    places: Sequence[Place] = field(repr=False)
+    places: Timeline = field(repr=False)
     chain: Chain
     removals: Mapping[str, Removal] = field(repr=False)
 
     def seqs(self) -> dict[str | None, int]:
         """The ``seq`` of each message by its id."""
-        return {place.message_id: seq for seq, place in enumerate(self.places, 1)}
+        return self.places.seqs()
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ def _end(whole: Conversation, wanted: PageRequest) -> int:
 def _after(seqs: Mapping[str | None, int], removal: Removal | None) -> int:
     """Behind which message a compaction happened: the last that it saw."""
     seen: Iterable[str] = (removal.seen_ids or removal.removed_ids) if removal else ()
-    return max((seqs[message_id] for message_id in seen if message_id in seqs), default=0)
+    return max(filter(None, map(seqs.get, seen)), default=0)
 
 
 def _marker(record: CompactionRecord, chain: Chain) -> dict[str, Any]:
