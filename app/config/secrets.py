@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, field_validator
 
 from app.config.values import Section, Text, refuse
-from app.redaction import SHAPES, Shape
+from app.redaction import SHAPES, Kind, Shape
 
 # Python cannot stop a pattern that goes wrong, so each is tried here on texts that make bad ones slow: a few characters
 # first, twice as many each time, and refused as soon as one takes longer than any good one does.
@@ -94,6 +94,6 @@ class SecretsSettings(Section):
         return patterns
 
     @property
-    def shapes(self) -> tuple[Shape, ...]:
+    def shapes(self) -> tuple[Kind, ...]:
         """The configured kinds before the known ones, none when it is switched off."""
         return (*(pattern.shape for pattern in self.patterns), *SHAPES) if self.enabled else ()

@@ -12,21 +12,99 @@ _LONG_PART = 20
 _RANDOM_PART = 16
 # Bits per character: words of a few letters have less, also with a number behind them.
 _LEAST_ENTROPY = 2.5
+# Characters that are enough to tell how random a value is.
+_SAMPLE = 64
 # How often a random text of eight characters changes between letters and digits, and hardly any name does.
 _LEAST_CHANGES = 3
 
 _BLANK = re.compile(
-    r"^[$%{<]|\{\{|\}\}|^[*x.•]+$|\.\.\.|…|^(?:your|example|changeme|change-me|placeholder|redacted|dummy)"
-    r"|^(?:os|process|env|config|settings|self|secrets)\.",
+    # A variable, a template, a format, a reference to where the secret is.
+    r"^(?:\$\{|\$\(|\$[A-Za-z_]\w*$|\$\d$|\$\$|%[A-Za-z_]\w*%$|%\(|%[srdqv]$|[{<\[(]|#\{|@\{|@@|!\w|&lt;)"
+    r"|\{\{|\}\}|\*{3}|\.\.\.|…|^[*x.•_?#=-]+$|^x{4}"
+    r"|^(?:your|example|changeme|change-me|change_me|placeholder|redacted|dummy|insert|replace[-_]|todo|fixme|enc\()"
+    r"|^(?:os|process|env|config|settings|self|this|secrets|vars|var|data|local|arn|vault|op|ssm|file|env|path)[.:]",
     re.IGNORECASE,
 )
-_PATH = re.compile(r"^(?:[.~]{0,2}/[\w.~-]+|[A-Za-z]:[\\/]|[a-z][a-z0-9+.-]{1,20}://)|/[\w-]+\.[a-z]{1,5}$")
+# What stands there in documents, forms and schemas.
+_WORD = re.compile(
+    r"(?:pass(?:word|wd|phrase|code|wort)?|pwd|secret|token|key|string|str|text|bytes|none|null|nil|undefined|true|false|yes"
+    r"|no|any|required|optional|hidden|prompt|stdin|ask|file|env|value|invalid|missing|wrong|incorrect|default|if|is"
+    r"|for|from|with|and|or|not|to|in|the|must|should|reset|change|forgot|expired?|never|unset|empty|basic)[\W_]*",
+    re.IGNORECASE,
+)
+# An algorithm, a type with its size, a version, a date, an address of a person, a keyword with a default.
+_TECHNICAL = re.compile(
+    r"(?:sha|md|base|bcrypt|scrypt|argon|pbkdf|utf|varchar|n?varchar|char|string|str|text|u?int|float|oauth|ed|aes|rsa|hs"
+    r"|rs|es|oidc|saml|totp|ipv|http|min|max|len|length|level|step|version|v)[-_]?\d+\w{0,4}"
+    r"|v?\d+(?:\.\d+)+[\w.-]*|\d{4}-\d\d-\d\d[\w:.+-]*|[\w.+-]{1,64}@[\w-]+(?:\.[a-z-]+)*\.[a-z]{2,}"
+    r"|(?:str|int|bool|bytes|float|any|Any|None|String|object)=\w*|[a-z_]+(?:\|[a-z_]+(?::[\w,]+)?)+",
+)
+_PATH = re.compile(
+    r"^(?:[.~]{0,2}/[\w.~-]+|[A-Za-z]:[\\/]|[a-z][a-z0-9+.-]{1,20}://)|/[\w-]+\.[a-z]{1,5}$|^[\w-]+\.(?:json|ya?ml|txt|pem|key|env)$"
+)
 _NAME = re.compile(r"[A-Za-z_$][\w$]*(?:[.:]{1,2}[A-Za-z_$][\w$]*)*", re.ASCII)
+_KEBAB = re.compile(r"[a-z]{2,}(?:[-/.][a-z]{2,}\d{0,3}|[-/.]\d{1,3})+")
 _CHANGE = re.compile(r"(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])")
 _SPECIAL = re.compile(r"[!@#$%^&*+?~=/]")
+_TELLING = re.compile(r"[!@#$%^&*?~]")
 _DIGIT, _LETTER = re.compile(r"\d", re.ASCII), re.compile(r"[^\W\d_]")
 _LOWER, _UPPER = re.compile(r"[a-z]"), re.compile(r"[A-Z]")
-_PASSWORD_WORD = re.compile(r"pass|pwd|kennwort|contraseña|密码|密碼|口令|パス", re.IGNORECASE)
+_PIN = re.compile(r"\d{6,16}")
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}")
+
+
+def is_blank(value: str) -> bool:
+    """A placeholder, a variable, a template: to be filled in."""
+    return bool(_BLANK.search(value))
+
+
+def is_given(value: str) -> bool:
+    """Anything that is filled in: where nothing but a secret stands, also a word is one."""
+    return not (is_blank(value) or _WORD.fullmatch(value) or _PATH.search(value))
+
+
+def is_value(match: re.Match[str]) -> bool:
+    """``is_given`` of the part that is the secret."""
+    return is_given(match["secret"])
+
+
+def is_random(value: str) -> bool:
+    """Letters with digits or signs, not too regular, and neither a path nor one of the things that look alike."""
+    if not _is_mixed(value) or _entropy(value) < _LEAST_ENTROPY:
+        return False
+    return not (is_blank(value) or _PATH.search(value) or _TECHNICAL.fullmatch(value))
+
+
+def is_random_bare(value: str) -> bool:
+    """The same where code may stand: an operator makes nothing random, and words with hyphens are a name."""
+    if not is_random(value) or _KEBAB.fullmatch(value):
+        return False
+    return has_both(value) or bool(_TELLING.search(value)) or len(value) >= _LONG_PART
+
+
+def is_name(value: str) -> bool:
+    """What code may call something."""
+    return bool(_NAME.fullmatch(value))
+
+
+def is_unlikely_name(value: str) -> bool:
+    """Letters and digits in such a turn as nobody gives them to a name."""
+    return len(_CHANGE.findall(value)) >= _LEAST_CHANGES
+
+
+def is_pin(value: str) -> bool:
+    """A password of digits alone."""
+    return bool(_PIN.fullmatch(value))
+
+
+def is_strong(value: str) -> bool:
+    """Random enough to be a key whatever it is called."""
+    return bool(_BASE64.fullmatch(value)) and is_random(value) and is_unlikely_name(value)
+
+
+def has_both(value: str) -> bool:
+    """Letters and digits."""
+    return bool(_DIGIT.search(value) and _LETTER.search(value))
 
 
 def is_random_key(match: re.Match[str]) -> bool:
@@ -34,17 +112,22 @@ def is_random_key(match: re.Match[str]) -> bool:
     parts = re.split(r"[-_]", match.group())
     return any(
         len(part) >= _LONG_PART
-        or (len(part) >= _RANDOM_PART and (_has_both(part) or match.group().count("-") < 3))
+        or (len(part) >= _RANDOM_PART and (has_both(part) or match.group().count("-") < 3))
         for part in parts
     )
+
+
+def is_mixed_key(match: re.Match[str]) -> bool:
+    """A key whose beginning is also that of words: it has digits and letters."""
+    return has_both(match.group())
 
 
 def is_header_value(match: re.Match[str]) -> bool:
     """What follows ``Bearer``: words of a sentence are in one case and without digits."""
     value = match["secret"]
-    if _BLANK.search(value):
+    if is_blank(value):
         return False
-    return _has_both(value) or (bool(_LOWER.search(value[1:])) and bool(_UPPER.search(value[1:])))
+    return has_both(value) or (bool(_LOWER.search(value[1:])) and bool(_UPPER.search(value[1:])))
 
 
 def is_basic_credential(match: re.Match[str]) -> bool:
@@ -58,40 +141,25 @@ def is_basic_credential(match: re.Match[str]) -> bool:
 
 
 def is_url_password(match: re.Match[str]) -> bool:
-    return not _BLANK.search(match["secret"])
+    """What stands before the ``@`` of a URL, be it a template or not."""
+    return not is_blank(match["secret"])
 
 
-def is_assigned_secret(match: re.Match[str]) -> bool:
-    """What is assigned to a password, a token, a key. Quoted it only has to be random enough; bare it must be no code,
-    unless it stands where no code stands: in an environment, in the query of a URL."""
-    value = match["quoted"] or match["bare"]
-    if (
-        _BLANK.search(value)
-        or _PATH.search(value)
-        or not _is_mixed(value)
-        or _entropy(value) < _LEAST_ENTROPY
-    ):
-        return False
-    if match["quoted"] or not _NAME.fullmatch(value):
-        return True
-    if _is_setting(match) or len(_CHANGE.findall(value)) >= _LEAST_CHANGES:
-        return True
-    word = match["word"]
-    return bool(_PASSWORD_WORD.search(word)) and not _PASSWORD_WORD.search(value) and _has_both(value)
+def is_url_token(match: re.Match[str]) -> bool:
+    """What stands there alone: a name of a user, or a token."""
+    return is_strong(match["secret"])
 
 
-def _is_setting(match: re.Match[str]) -> bool:
-    start = match.start()
-    while start and (match.string[start - 1].isalnum() or match.string[start - 1] in "_-"):
-        start -= 1
-        if match.start() - start > 64:
-            break
-    in_query = start > 0 and match.string[start - 1] in "?&"
-    return in_query or (match["sign"].strip() == "=" and match["word"].isupper())
+def is_signature(match: re.Match[str]) -> bool:
+    """What signs a URL: random, and percent signs for what is none of a URL's."""
+    return is_random(match["secret"]) and len(match["secret"]) >= _LONG_PART
 
 
-def _has_both(value: str) -> bool:
-    return bool(_DIGIT.search(value) and _LETTER.search(value))
+def is_cookie(match: re.Match[str]) -> bool:
+    """Cookies of which at least one holds more than a setting."""
+    pairs = (pair.partition("=") for pair in match["secret"].split(";"))
+    values = (value.strip().strip("\"'") for _, _, value in pairs)
+    return any(len(value) >= _RANDOM_PART and is_random(value) and has_both(value) for value in values)
 
 
 def _is_mixed(value: str) -> bool:
@@ -100,5 +168,6 @@ def _is_mixed(value: str) -> bool:
 
 def _entropy(value: str) -> float:
     """Bits per character, by how often each occurs."""
-    counts = Counter(value).values()
-    return -sum(count / len(value) * math.log2(count / len(value)) for count in counts)
+    counts = Counter(value[:_SAMPLE]).values()
+    length = min(len(value), _SAMPLE)
+    return -sum(count / length * math.log2(count / length) for count in counts)

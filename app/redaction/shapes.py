@@ -9,141 +9,89 @@ from __future__ import annotations
 
 import re
 
+from app.redaction.beside import BESIDE, CREDENTIAL
+from app.redaction.commands import CommandOptions
+from app.redaction.documents import PrivateKeys, SecretManifests
 from app.redaction.judgement import (
-    is_assigned_secret,
     is_basic_credential,
+    is_cookie,
     is_header_value,
-    is_random_key,
+    is_signature,
     is_url_password,
+    is_url_token,
+    is_value,
 )
-from app.redaction.shape import Accept, Shape
+from app.redaction.keys import KEYS
+from app.redaction.shape import Kind, Shape
 
-# A key does not begin or end within a longer word. Line breaks and signs may stand before it as escapes.
-_ESCAPE = r"(?<=\\[nrt])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2})"
-_BOUNDS = (rf"(?:(?<![A-Za-z0-9])|{_ESCAPE})", r"(?![A-Za-z0-9])")
-# For kinds that a name in code may look like a part of.
-_NAME_BOUNDS = (rf"(?:(?<![A-Za-z0-9_])|{_ESCAPE})", r"(?![A-Za-z0-9_])")
-# What only its surroundings give away has one name wherever it stands, and so one placeholder.
-CREDENTIAL = "credential"
-
-
-def _key(
-    name: str, *patterns: str, accept: Accept | None = None, bounds: tuple[str, str] = _BOUNDS
-) -> list[Shape]:
-    """One shape for each pattern; a pattern begins with what all of its keys begin with, up to the first group."""
-    shapes = []
-    for pattern in patterns:
-        compiled = re.compile(f"{bounds[0]}{pattern}{bounds[1]}")
-        hint = re.split(r"[\[(\\]", pattern, maxsplit=1)[0].lower()
-        shapes.append(Shape(name, compiled, (hint,), accept) if accept else Shape(name, compiled, (hint,)))
-    return shapes
-
-
-_PRIVATE_KEY = re.compile(
-    r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
-    r"(?:(?:[^\"'`-]|-(?!----)){0,20000}+-----END (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
-    # A file that was cut off, or stands in a program as a text.
-    r"|(?:(?:\\[nr]|[\s\"'+,]){1,12}[A-Za-z0-9+/=]{16,128}+){1,400}+)"
-)
-_JWT = r"eyJ[A-Za-z0-9_-]{8,8000}+\.[A-Za-z0-9_-]{8,20000}+\.[A-Za-z0-9_-]{0,4000}+"
-_SLACK_HOOK = re.compile(r"hooks\.slack\.com/(?P<secret>services/[A-Za-z0-9/]{20,100}+)")
 _AUTHORIZATION = re.compile(
-    r"(?i:authorization)\\{0,3}[\"']?\s{0,3}[:=]\s{0,3}\\{0,3}[\"']?"
-    r"(?i:bearer|basic|token|apikey|key|digest)\s{1,3}(?P<secret>[\w.~+/=-]{6,8000}+)",
+    r"(?i:authorization)(?:\\{0,3}[\"'\]]){0,2}\s{0,3}(?:[:=,]|=>)\s{0,3}\[?\\{0,3}[\"'`]?"
+    r"(?:(?i:bearer|basic|token|apikey|api-key|key|digest|bot|sso-key|sharedkey|genie-?key|ssws|zoho-oauthtoken|oauth|negotiate)"
+    r"[ :=]{1,3})?\\{0,3}[\"']?(?P<secret>[\w.~+/=:-]{6,8000}+)",
     re.ASCII,
 )
 _BEARER = re.compile(r"\b(?i:bearer)\s{1,3}(?P<secret>[\w.~+/=-]{16,8000}+)", re.ASCII)
 _BASIC = re.compile(r"\b(?i:basic)\s{1,3}(?P<secret>[A-Za-z0-9+/]{8,1000}+={0,2})")
 _URL = re.compile(r"://[^\s:/@\"'<>]{0,128}+:(?P<secret>[^\s/\"'<>]{1,256})@")
-
-_PASSWORDS = (
-    "password|passwd|passphrase|passcode|pwd|passwort|kennwort|contraseña|mot de passe"
-    "|密码|密碼|口令|パスワード"
+_URL_TOKEN = re.compile(r"://(?P<secret>[A-Za-z0-9_-]{16,256}+)@")
+_SIGNATURE = re.compile(r"(?<=[?&;-])(?i:sig|signature)=(?P<secret>[A-Za-z0-9%+/_-]{20,1024}+={0,2})")
+_COOKIE = re.compile(
+    r"(?<![sS]et-)(?i:cookies?)(?:\\{0,3}[\"'\]]){0,2}\s{0,3}[:=,]\s{0,3}\\{0,3}[\"'`]?"
+    r"(?P<secret>[\w.!$-]{1,64}=[^\s;,\"'`\\]{0,4096}+(?:;\s?[\w.!$-]{1,64}=[^\s;,\"'`\\]{0,4096}+){0,64})",
+    re.ASCII,
 )
-_KEYS = (
-    "secret|token|api_key|api-key|apikey|access_key|access-key|accesskey|account_key|accountkey|private_key"
-    "|privatekey|signing_key|encryption_key|auth_key|credential|credentials|密钥|密鑰|秘钥|令牌"
+# What follows the first pair of Set-Cookie are attributes.
+_SET_COOKIE = re.compile(
+    r"(?i:set-cookie)\\{0,3}[\"']?\s{0,3}[:,]\s{0,3}\\{0,3}[\"'`]?(?P<secret>[\w.!$-]{1,64}=[^\s;,\"'`\\]{1,4096}+)",
+    re.ASCII,
 )
-# What may stand bare: ASCII, so that a sentence in a script without spaces is none, and nothing that ends an argument.
-_BARE = r"[!#$%*+./0-9:=?@A-Z^_a-z~-]"
-_ASSIGNED = re.compile(
-    # Tokens of a page are no secrets.
-    r"(?<!\[)(?<!(?i:page))(?<!(?i:page)[_-])(?<!(?i:next)[_-])(?<!(?i:sync)[_-])"
-    rf"(?P<word>(?i:{_PASSWORDS})|(?i:{_KEYS})(?:[_-]?(?i:access))?(?:[_-]?(?i:key))?)"
-    r"(?:\\{0,3}[\"'\]]){0,2}"
-    r"(?P<sign>\s{0,3}(?::=|=>|[:=：＝是为は])|\s{1,3}(?:is|ist|lautet|est|es)(?:\s{0,3}:|(?=\s)))\s{0,3}"
-    rf"(?:\\{{0,3}}[\"'`](?P<quoted>[^\"'`\\\s]{{6,512}}+)|[「『“‘«„]?(?P<bare>{_BARE}{{8,512}}))"
-    r"(?<![.:])"
+_IDENTIFIED = re.compile(
+    r"identified (?:with \S{1,64} )?(?:by|as) (?:password )?'(?P<secret>[^'\n]{3,256}+)'", re.IGNORECASE
 )
-_FLAG = re.compile(
-    rf"(?<=[-\w])(?P<word>(?i:{_PASSWORDS}|{_KEYS}))(?P<sign>\s{{1,3}})(?:[\"'](?P<quoted>[^\"'\\\s]{{6,512}}+)"
-    r"|(?P<bare>[^\s\"'`\\,;<>(){}\[\]&|-][^\s\"'`\\,;<>(){}\[\]&|]{7,512}))"
+# A line of .pgpass: host, port, database, user, password.
+_PGPASS = re.compile(
+    r":(?:5432|\*|\d{4,5}):(?:[\w.*-]{1,63}):(?:[\w.*-]{1,63}):(?P<secret>[^\s:]{3,256})(?=\s|\Z)"
 )
-_ALL_WORDS = tuple(dict.fromkeys(f"{_PASSWORDS}|{_KEYS}".split("|")))
+_DOCKER_AUTH = re.compile(r"auth\\{0,3}\"\s{0,3}:\s{0,3}\\{0,3}\"(?P<secret>[A-Za-z0-9+/]{8,1000}+={0,2})")
+_NPM_AUTH = re.compile(r"_auth\s{0,3}=\s{0,3}[\"']?(?P<secret>[A-Za-z0-9+/]{8,1000}+={0,2})")
+_AUTH_PAIR = re.compile(
+    r"(?:auth\w{0,8}\s{0,3}=\s{0,3}(?:[\w.]{0,40})|BasicAuth\w{0,8}|BasicCredentials?)\(\s{0,3}(?:[\"'][^\"'\s]{1,128}[\"']|[\w.]{1,40}),\s{0,3}"
+    r"[\"'](?P<secret>[^\"'\s]{4,256}+)[\"']"
+)
+_REDIS = re.compile(r"(?:requirepass|masterauth)\s{1,3}[\"']?(?P<secret>[^\s\"']{3,256}+)", re.IGNORECASE)
+_FROM_LITERAL = re.compile(r"--from-literal[= ][\"']?[\w.-]{1,128}=(?P<secret>[^\s\"']{3,512}+)")
+_SECURE_STRING = re.compile(
+    r"(?i:convertto-securestring)\s{1,3}(?:-String\s{1,3})?[\"'](?P<secret>[^\"'\n]{3,256}+)[\"']"
+)
+_HTPASSWD = re.compile(
+    r"htpasswd\s{1,3}-\w{0,6}b\w{0,6}\s{1,3}\S{1,200}\s{1,3}\S{1,64}\s{1,3}[\"']?(?P<secret>[^\s\"'|;&]{3,256}+)"
+)
+_PIPED = re.compile(
+    r"echo\s{1,3}(?:-n\s{1,3})?[\"']?(?:[\w.-]{1,64}:)?(?P<secret>[^\s\"'|]{4,256}+)[\"']?\s{0,3}\|\s{0,3}(?:sudo\s{1,3})?(?:chpasswd|sudo\s{1,3}-\w{0,4}S|\w{2,12}\s[^\n|]{0,120}--password-stdin)"
+)
 
-
-def _is_flag(match: re.Match[str]) -> bool:
-    """``--db-password VALUE`` on a command line."""
-    before = match.string[max(0, match.start() - 40) : match.start()]
-    return re.search(r"(?:^|\s)--[a-z0-9-]{0,36}$", before) is not None and is_assigned_secret(match)
-
-
-SHAPES: tuple[Shape, ...] = (
-    Shape("private-key", _PRIVATE_KEY, ("-----begin ",)),
-    *_key("anthropic-key", r"sk-ant-[A-Za-z0-9_-]{16,250}+"),
-    *_key("openrouter-key", r"sk-or-v1-[A-Za-z0-9]{20,128}+"),
-    *_key("langfuse-key", r"sk-lf-[0-9a-f-]{36}", r"pk-lf-[0-9a-f-]{36}"),
-    *_key("openai-key", r"sk-[A-Za-z0-9_-]{16,250}+", accept=is_random_key),
-    *_key(
-        "stripe-key",
-        *(
-            rf"{kind}_{mode}_[A-Za-z0-9]{{10,250}}+"
-            for kind in ("sk", "rk", "pk")
-            for mode in ("live", "test")
-        ),
-        r"whsec_[A-Za-z0-9+/=]{24,128}+",
-        bounds=_NAME_BOUNDS,
-    ),
-    *_key("aws-access-key-id", *(rf"{kind}[A-Z0-9]{{16}}" for kind in ("AKIA", "ASIA", "ABIA", "ACCA"))),
-    *_key("google-api-key", r"AIza[A-Za-z0-9_-]{35}"),
-    *_key("google-oauth-token", r"ya29\.[A-Za-z0-9_-]{20,2000}+", r"GOCSPX-[A-Za-z0-9_-]{20,64}+"),
-    *_key("github-token", *(rf"gh{kind}_[A-Za-z0-9]{{20,255}}+" for kind in "pousr")),
-    *_key("github-token", r"github_pat_[A-Za-z0-9_]{22,255}+"),
-    *_key(
-        "gitlab-token",
-        *(
-            rf"{kind}-[A-Za-z0-9_-]{{20,255}}+(?:\.[a-z0-9]{{2}}\.[a-z0-9]{{9}})?"
-            for kind in ("glpat", "gldt", "glrt", "glptt", "glcbt", "glft", "glsoat", "glagent", "glimt")
-        ),
-    ),
-    *_key("slack-token", *(rf"xox{kind}-[A-Za-z0-9-]{{10,250}}+" for kind in "abeoprs")),
-    *_key("slack-token", r"xapp-[A-Za-z0-9-]{10,250}+"),
-    Shape("slack-webhook", _SLACK_HOOK, ("hooks.slack.com/",)),
-    *_key("huggingface-token", r"hf_[A-Za-z0-9]{20,128}+"),
-    *_key("npm-token", r"npm_[A-Za-z0-9]{20,128}+"),
-    *_key("pypi-token", r"pypi-[A-Za-z0-9_-]{50,1000}+"),
-    *_key("sendgrid-key", r"SG\.[A-Za-z0-9_-]{16,64}+\.[A-Za-z0-9_-]{16,128}+"),
-    *_key("groq-key", r"gsk_[A-Za-z0-9]{20,128}+"),
-    *_key("xai-key", r"xai-[A-Za-z0-9]{20,128}+"),
-    *_key("langsmith-key", r"lsv2_[a-z]{2}_[A-Za-z0-9_]{20,128}+"),
-    *_key("databricks-token", r"dapi[0-9a-f]{32}(?:-\d)?"),
-    *_key("digitalocean-token", *(rf"do{kind}_v1_[0-9a-f]{{64}}" for kind in "opr")),
-    *_key("shopify-token", *(rf"shp{kind}_[0-9a-fA-F]{{32}}" for kind in ("at", "ca", "pa", "ss"))),
-    *_key("docker-token", r"dckr_pat_[A-Za-z0-9_-]{20,128}+"),
-    *_key("vault-token", r"hvs\.[A-Za-z0-9_-]{20,256}+", r"hvb\.[A-Za-z0-9_-]{20,256}+"),
-    *_key("perplexity-key", r"pplx-[A-Za-z0-9]{20,128}+"),
-    *_key("replicate-token", r"r8_[A-Za-z0-9]{30,64}+"),
-    *_key("grafana-token", r"glsa_[A-Za-z0-9_]{32,64}+", r"glc_[A-Za-z0-9+/=]{32,400}+"),
-    *_key("notion-token", r"ntn_[A-Za-z0-9]{30,128}+"),
-    *_key("linear-key", r"lin_api_[A-Za-z0-9]{30,64}+"),
-    *_key("tavily-key", r"tvly-[A-Za-z0-9_-]{20,128}+", accept=is_random_key),
-    *_key("age-secret-key", r"AGE-SECRET-KEY-1[0-9A-Z]{58}"),
-    *_key("threadkeep-key", r"tk_[0-9a-f]{16}_[A-Za-z0-9_-]{43}"),
-    *_key("jwt", _JWT),
+SHAPES: tuple[Kind, ...] = (
+    PrivateKeys(),
+    *KEYS,
+    SecretManifests(),
     Shape(CREDENTIAL, _URL, ("://",), is_url_password),
+    Shape(CREDENTIAL, _URL_TOKEN, ("://",), is_url_token),
+    Shape(CREDENTIAL, _SIGNATURE, ("sig=", "signature="), is_signature),
     Shape(CREDENTIAL, _AUTHORIZATION, ("authorization",), is_header_value),
     Shape(CREDENTIAL, _BEARER, ("bearer",), is_header_value),
     Shape(CREDENTIAL, _BASIC, ("basic",), is_basic_credential),
-    Shape(CREDENTIAL, _ASSIGNED, _ALL_WORDS, is_assigned_secret),
-    Shape(CREDENTIAL, _FLAG, _ALL_WORDS, _is_flag),
+    Shape("cookie", _SET_COOKIE, ("set-cookie",), is_cookie),
+    Shape("cookie", _COOKIE, ("cookie",), is_cookie),
+    Shape(CREDENTIAL, _IDENTIFIED, ("identified ",), is_value),
+    Shape(CREDENTIAL, _PGPASS, (":5432:", ":*:"), is_value),
+    Shape(CREDENTIAL, _DOCKER_AUTH, ('auth"', 'auth\\"'), is_basic_credential),
+    Shape(CREDENTIAL, _NPM_AUTH, ("_auth",), is_basic_credential),
+    Shape(CREDENTIAL, _AUTH_PAIR, ("auth", "basicauth", "basiccredential"), is_value),
+    Shape(CREDENTIAL, _REDIS, ("requirepass", "masterauth"), is_value),
+    Shape(CREDENTIAL, _FROM_LITERAL, ("--from-literal",), is_value),
+    Shape(CREDENTIAL, _SECURE_STRING, ("convertto-securestring",), is_value),
+    Shape(CREDENTIAL, _HTPASSWD, ("htpasswd ",), is_value),
+    Shape(CREDENTIAL, _PIPED, ("echo ",), is_value),
+    CommandOptions(),
+    BESIDE,
 )

@@ -220,6 +220,29 @@ HOSTILE = [
     "secret_access_key",
     '_token\\"',
     "a",
+    "key ",
+    "pass ",
+    "private key ",
+    "PASSWORD 'abc' ",
+    "<password>abcd</",
+    " -p aaa",
+    "mysql -pab1 ",
+    "curl -u a:b ",
+    "-----BEGIN PRIVATE KEY-----\n" + "A" * 64 + "\n",
+    "A" * 64 + "\n-----END PRIVATE KEY-----\n",
+    "kind: Secret\ndata:\n  a: b\n",
+    "cookie: a=b; ",
+    "$2y$10$",
+    ".aaaaaa.bbbbbbbbbbbbbbbbbbbbbbbbbbb",
+    "[secret:jwt:a1b2c3] password=Abc12345x ",
+]
+WORST = [
+    "-----BEGIN PRIVATE KEY-----",
+    "PASSWORD 'abc' ",
+    "sshpass -p ",
+    "password: ",
+    "://a:b@",
+    "[secret:jwt:a1b2c3] x",
 ]
 
 
@@ -237,6 +260,47 @@ def test_time_grows_with_the_length_of_the_text_and_no_faster(piece: str) -> Non
     short = seconds(20_000)
     # Eight times the text: sixty-four times the time if it were quadratic.
     assert seconds(160_000) < 24 * max(short, 0.0005)
+
+
+@pytest.mark.parametrize("piece", WORST)
+def test_a_million_hostile_characters_take_a_second_or_so(piece: str) -> None:
+    text = piece * (1_000_000 // len(piece))
+    started = time.process_time()
+    REDACTOR.text(text)
+    # On an idle machine 0.7 seconds at the most.
+    assert time.process_time() - started < 3
+
+
+def test_what_a_log_cuts_off_leaves_less_than_half_of_a_key() -> None:
+    whole = [
+        "AKIA" + "Q7ZR0LX2VN8KD5TB",
+        "AIza" + "SyD3x7Kq2LmZYw0Rt5Vb8Nc1Td8Jh3uYw0R",
+        "dop_v1_" + "3b1f8c0d" * 8,
+    ]
+    for key in whole:
+        for length in range(4 + len(key) // 2, len(key)):
+            for cut in (key[:length], f"{key[:length]}…", f"the key is {key[:length]}..."):
+                assert key[:length] not in REDACTOR.text(cut), cut
+
+
+@given(st.integers(min_value=0, max_value=1_200), st.integers(min_value=0, max_value=1_200))
+def test_no_line_of_a_private_key_is_left_wherever_the_text_is_cut(first: int, second: int) -> None:
+    whole = f"before\n{PEM.format(body=BODY)}\nafter"
+    start, end = sorted((first, second))
+    piece = REDACTOR.text(whole[start:end])
+    kept_mark = whole.index("-----BEGIN") >= start or whole.index("-----END") + 30 <= end
+    if kept_mark and "PRIVATE KEY" in whole[start:end]:
+        assert not any(line in piece for line in BODY.splitlines())
+
+
+@given(
+    st.lists(st.sampled_from([secret for _, secret in IN_CONTEXT if len(secret) > 7]), min_size=1, max_size=6)
+)
+def test_the_same_secrets_have_the_same_placeholders_in_any_text(secrets: list[str]) -> None:
+    text = "\n".join(f"password: '{secret}'" for secret in secrets)
+    placeholders = PLACEHOLDER.findall(REDACTOR.text(text))
+    alone = [PLACEHOLDER.findall(REDACTOR.text(f"DB_PASSWORD='{secret}'")) for secret in secrets]
+    assert [[one] for one in placeholders] == alone
 
 
 def test_a_kind_of_ones_own_comes_first_and_may_name_the_part_that_is_secret() -> None:
