@@ -12,6 +12,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base import empty_checkpoint
 
+from app.persistence.admission import Admissions, NewRun
 from app.persistence.cancellation import cancelled
 from app.persistence.checkpoints import ATTEMPT_KEY, ThreadSaver
 from app.persistence.events import Event, EventStore
@@ -45,9 +46,9 @@ async def claimed(database: Any, attempts: int) -> RunStore:
     """A run that was taken up so many times."""
     await ThreadStore(database.pool).create(THREAD, "", {})
     runs = RunStore(database.pool)
-    async with runs.admission(THREAD, "", create=False) as admission:
+    async with Admissions(database.pool).look(THREAD, "", create=False) as admission:
         assert admission
-        await admission.insert(RUN, "agent", {}, {}, "enqueue", {})
+        await admission.insert(NewRun(RUN, "agent", {}, {}, "enqueue", {}))
     for number in range(attempts):
         assert await runs.claim(RUN, f"worker {number}")
     return runs

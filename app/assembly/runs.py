@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from app.assembly.agents import Agents, worker_settings
 from app.assembly.stores import Stores
 from app.config import Settings
+from app.persistence.admission import Admissions
 from app.persistence.queue import RunQueue
 from app.persistence.thread_events import ThreadEventStore
 from app.services.accounts.limits import Limits
@@ -98,6 +99,7 @@ class Runs:
     def service(self) -> RunService:
         return RunService(
             self._stores.runs,
+            Admissions(self._stores.pool),
             RunInputs(self._agents.graphs, Echoes(self._stores.archive, self.timelines)),
             self.streams,
             self.queue,

@@ -18,6 +18,7 @@ from procrastinate.worker import Worker
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
+from app.persistence.cancellation import cancelled
 from app.persistence.outage import PATIENCE_SECONDS, one_line
 from app.persistence.queue_connection import QueueConnector
 
@@ -62,6 +63,24 @@ class WorkerSettings:
     grace: float = 10.0
 
 
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """What is queued with a run in the statement that admits it. ``delay_s``: to be started no sooner, None at once."""
+
+    queue: str
+    task: str
+    priority: int
+    delay_s: float | None
+
+
+def new_job(delay_s: float = 0.0) -> NewJob:
+    return NewJob(QUEUE, TASK, _priority(delay_s, NORMAL), delay_s or None)
+
+
+def _priority(delay_s: float, priority: int) -> int:
+    return _DELAYED_SINCE - int(time.time() + delay_s) if delay_s else priority
+
+
 class RunQueue:
     """Defers runs and works them off. ``execute`` gets a run id and never raises but for HandBack."""
 
@@ -83,6 +102,7 @@ class RunQueue:
         self._silent: set[int | None] = set()
         self._worker: Worker | None = None
         self._working: asyncio.Task[None] | None = None
+        self._beating: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
 
     async def open(self) -> None:
@@ -99,10 +119,8 @@ class RunQueue:
         """Queue a run inside the caller's transaction, to be started no sooner than in ``delay_s`` seconds. Returns
         the job id."""
         later: TimeDeltaParams | None = {"milliseconds": int(delay_s * 1000)} if delay_s else None
-        if later:
-            priority = _DELAYED_SINCE - int(time.time() + delay_s)
         configured = self._task.configure(
-            lock=thread_id, connection=connection, schedule_in=later, priority=priority
+            lock=thread_id, connection=connection, schedule_in=later, priority=_priority(delay_s, priority)
         )
         return await configured.defer_async(run_id=run_id)
 
@@ -159,6 +177,8 @@ class RunQueue:
     def begin_stop(self) -> None:
         """Take no new run. The grace time of the running ones begins."""
         self._stopping.set()
+        if self._working and self._beating is None:
+            self._beating = asyncio.create_task(self._beat(), name="heartbeat of a stopping worker")
         if self._worker:
             self._worker.stop()
 
@@ -175,6 +195,17 @@ class RunQueue:
             log.warning("the run worker does not stop; what it executes is taken up by another one")
             self._working.cancel()
             await asyncio.wait({self._working}, timeout=1.0)
+        if self._beating:
+            await cancelled(self._beating)
+
+    async def _beat(self) -> None:
+        """Say that this worker lives. Procrastinate's own says nothing more once it stops, and with a long grace time
+        what it still executes would be taken over."""
+        while True:
+            worker_id = self._worker.worker_id if self._worker else None
+            if worker_id is not None:
+                await self._app.job_manager.update_heartbeat(worker_id)
+            await asyncio.sleep(self._settings.heartbeat)
 
     async def _silent_for(self, seconds: float) -> list[jobs.Job]:
         found = await self._app.job_manager.get_stalled_jobs(queue=QUEUE, seconds_since_heartbeat=seconds)

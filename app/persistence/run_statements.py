@@ -14,13 +14,25 @@ SELECT thread_id, metadata, config, status, coalesce(reserved_until > now(), fal
 FROM threads WHERE thread_id = %s AND owner = %s AND deleted_at IS NULL FOR UPDATE
 """
 
+# The thread is held while the run gets its place behind the others: both of them and the job are one admission. No run
+# where there is no thread; no job where no queue is named.
 INSERT = f"""
-WITH stamped AS (
-    UPDATE threads SET metadata = metadata || %(thread_metadata)s, updated_at = now() WHERE thread_id = %(thread_id)s
+WITH thread AS MATERIALIZED (
+    SELECT thread_id FROM threads
+    WHERE thread_id = %(thread_id)s AND owner = %(owner)s AND deleted_at IS NULL FOR UPDATE
+), job AS MATERIALIZED (
+    SELECT unnest(procrastinate_defer_jobs_v1(ARRAY[ROW(
+        %(queue)s, %(task)s, %(priority)s::int, thread_id, NULL, jsonb_build_object('run_id', %(run_id)s::text),
+        now() + make_interval(secs => %(delay_s)s::float8))::procrastinate_job_to_defer_v1])) AS id
+    FROM thread WHERE %(queue)s::text IS NOT NULL
+), stamped AS (
+    UPDATE threads t SET metadata = t.metadata || %(thread_metadata)s, updated_at = now()
+    FROM thread WHERE t.thread_id = thread.thread_id
 )
 INSERT INTO runs (run_id, thread_id, assistant_id, status, kwargs, metadata, multitask_strategy, webhook, job_id)
-VALUES (%(run_id)s, %(thread_id)s, %(assistant_id)s, 'pending', %(kwargs)s, %(metadata)s, %(strategy)s, %(webhook)s,
-    %(job_id)s) RETURNING {COLUMNS}
+SELECT %(run_id)s::uuid, thread_id, %(assistant_id)s, 'pending', %(kwargs)s, %(metadata)s, %(strategy)s, %(webhook)s,
+    (SELECT id FROM job)
+FROM thread RETURNING {COLUMNS}
 """
 
 # The row is returned once for the one notification: who follows the thread learns that a run of it begins.

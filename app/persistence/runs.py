@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from psycopg import AsyncConnection
 from psycopg.errors import UniqueViolation
 from psycopg.types.json import Jsonb
 from psycopg_pool import AsyncConnectionPool
@@ -20,8 +18,6 @@ from app.persistence.run_statements import (
     COLUMNS,
     FINISH_PENDING,
     FINISH_RUNNING,
-    INSERT,
-    LOCK_THREAD,
     ORPHANS,
     QUEUE_STATE,
 )
@@ -77,78 +73,11 @@ class QueueState:
     oldest_s: float
 
 
-class Admission:
-    """A thread's row, locked: what stands in the way of a new run, and the insertion of one. One transaction."""
-
-    def __init__(self, conn: AsyncConnection[Any], thread: Mapping[str, Any]) -> None:
-        self.connection = conn
-        self.thread = thread
-
-    @property
-    def reserved(self) -> bool:
-        """Somebody (a compaction, a state write) holds the thread now."""
-        return bool(self.thread["reserved"])
-
-    async def active_runs(self) -> list[Run]:
-        cursor = await self.connection.execute(
-            f"SELECT {COLUMNS} FROM runs WHERE thread_id = %s AND status IN ('pending', 'running') "
-            "ORDER BY position",
-            (self.thread["thread_id"],),
-        )
-        return [_run(row) for row in await cursor.fetchall()]
-
-    async def insert(
-        self,
-        run_id: str,
-        assistant_id: str,
-        kwargs: Mapping[str, Any],
-        metadata: Mapping[str, Any],
-        multitask_strategy: str,
-        thread_metadata: Mapping[str, Any],
-        job_id: int | None = None,
-        webhook: str | None = None,
-    ) -> Run:
-        """``job_id``: the queue's, None when nobody is to execute it. The thread takes on ``thread_metadata``."""
-        cursor = await self.connection.execute(
-            INSERT,
-            {
-                "run_id": run_id,
-                "thread_id": self.thread["thread_id"],
-                "assistant_id": assistant_id,
-                "kwargs": _jsonb(kwargs),
-                "metadata": _jsonb(metadata),
-                "strategy": multitask_strategy,
-                "thread_metadata": _jsonb(thread_metadata),
-                "webhook": webhook,
-                "job_id": job_id,
-            },
-        )
-        row = await cursor.fetchone()
-        assert row is not None
-        return _run(row)
-
-
 class RunStore:
     """The ``runs`` table."""
 
     def __init__(self, pool: AsyncConnectionPool[Any]) -> None:
         self._pool = pool
-
-    @asynccontextmanager
-    async def admission(
-        self, thread_id: str, owner: str, *, create: bool, temporary: bool = False
-    ) -> AsyncIterator[Admission | None]:
-        """Lock the thread for one transaction. None when it is being deleted, or is missing and not to be made.
-        ``temporary``: a thread that is made now is removed when its runs are over."""
-        async with self._pool.connection() as conn, conn.transaction():
-            if create:
-                await conn.execute(
-                    "INSERT INTO threads (thread_id, owner, temporary) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
-                    (thread_id, owner, temporary),
-                )
-            cursor = await conn.execute(LOCK_THREAD, (thread_id, owner))
-            thread = await cursor.fetchone()
-            yield Admission(conn, thread) if thread else None
 
     async def get(self, thread_id: str, run_id: str) -> Run | None:
         return await self._one(
@@ -166,7 +95,7 @@ class RunStore:
                     ORDER BY position DESC LIMIT %s OFFSET %s""",
                 (thread_id, status, status, limit, offset),
             )
-            return [_run(row) for row in await cursor.fetchall()]
+            return [run_of(row) for row in await cursor.fetchall()]
 
     async def active(self, thread_id: str) -> list[Run]:
         """Pending and running runs, oldest first."""
@@ -176,7 +105,7 @@ class RunStore:
                     ORDER BY position""",
                 (thread_id,),
             )
-            return [_run(row) for row in await cursor.fetchall()]
+            return [run_of(row) for row in await cursor.fetchall()]
 
     async def is_active(self, run_id: str) -> bool:
         """Whether the run is pending or running. Cheap: its input may be large."""
@@ -253,7 +182,7 @@ class RunStore:
                     "statuses": list(statuses),
                 },
             )
-            return [_run(row) for row in await cursor.fetchall()]
+            return [run_of(row) for row in await cursor.fetchall()]
 
     async def queue_state(self) -> QueueState:
         async with self._pool.connection() as conn:
@@ -265,7 +194,7 @@ class RunStore:
         """Active runs whose job is gone from the queue or has ended: nobody would ever finish them."""
         async with self._pool.connection() as conn:
             cursor = await conn.execute(ORPHANS, (older_than_s,))
-            return [_run(row) for row in await cursor.fetchall()]
+            return [run_of(row) for row in await cursor.fetchall()]
 
     async def _finish(
         self,
@@ -285,12 +214,12 @@ class RunStore:
                 "run_id": run_id,
                 "attempt": attempt,
                 "status": status,
-                "error": _jsonb(error) if error else None,
+                "error": jsonb(error) if error else None,
                 "error_text": dumps(error).decode() if error else None,
-                "usage": _jsonb(usage) if usage else None,
+                "usage": jsonb(usage) if usage else None,
                 "values": values,
-                "kept_values": _jsonb(summary.values) if summary else None,
-                "interrupts": _jsonb(summary.interrupts) if summary else None,
+                "kept_values": jsonb(summary.values) if summary else None,
+                "interrupts": jsonb(summary.interrupts) if summary else None,
                 "thread_status": thread_status,
                 "end": TERMINAL_EVENT,
                 "channel": CHANNEL,
@@ -301,16 +230,17 @@ class RunStore:
     async def _one(self, statement: str, parameters: Sequence[Any]) -> Run | None:
         async with self._pool.connection() as conn:
             row = await (await conn.execute(statement, parameters)).fetchone()
-            return _run(row) if row else None
+            return run_of(row) if row else None
 
     async def _changed(self, statement: str, parameters: Any) -> bool:
         async with self._pool.connection() as conn:
             return (await conn.execute(statement, parameters)).rowcount > 0
 
 
-def _run(row: Mapping[str, Any]) -> Run:
+def run_of(row: Mapping[str, Any]) -> Run:
+    """A row with ``COLUMNS``."""
     return Run(**{**row, "run_id": str(row["run_id"])})
 
 
-def _jsonb(value: Any) -> Jsonb:
+def jsonb(value: Any) -> Jsonb:
     return Jsonb(value, dumps=dumps_jsonb)

@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from app.persistence.admission import Admissions, NewRun
 from app.persistence.events import EventStore
 from app.persistence.outage import is_outage, through_outage
 from app.persistence.runs import RunStore
@@ -24,9 +25,9 @@ async def events(database: Any) -> EventStore:
     """Of a run that is executed for the first time."""
     await ThreadStore(database.pool).create(THREAD, "", {})
     runs = RunStore(database.pool)
-    async with runs.admission(THREAD, "", create=False) as admission:
+    async with Admissions(database.pool).look(THREAD, "", create=False) as admission:
         assert admission
-        await admission.insert(RUN, "agent", {}, {}, "enqueue", {})
+        await admission.insert(NewRun(RUN, "agent", {}, {}, "enqueue", {}))
     assert await runs.claim(RUN, "worker")
     return EventStore(database.pool)
 

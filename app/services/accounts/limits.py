@@ -89,6 +89,10 @@ class Limits:
         if tokens and self._settings.tokens_per_day is not None:
             await self._store.use(owner, tokens)
 
+    @property
+    def counts_runs(self) -> bool:
+        return self._settings.concurrent_runs is not None
+
     async def run(self, connection: Any, owner: str, replaced: str | None) -> None:
         """One more run of the owner, to be admitted in the transaction of ``connection``. Those that wait count too,
         but not those of the thread ``replaced``, which the new one puts an end to."""

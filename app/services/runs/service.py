@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from app.errors import Conflict, InvalidInput, NotFound, ThreadBusy
-from app.persistence.queue import RunQueue
-from app.persistence.runs import Admission, CancelAction, Run, RunStatus, RunStore
+from app.persistence.admission import Admissions, NewRun
+from app.persistence.queue import RunQueue, new_job
+from app.persistence.runs import CancelAction, Run, RunStatus, RunStore
 from app.ports import ChatModels, Graphs
 from app.services.accounts.budget import budget_of
 from app.services.accounts.limits import Limits
@@ -47,6 +48,7 @@ class RunService:
     def __init__(
         self,
         runs: RunStore,
+        admissions: Admissions,
         inputs: RunInputs,
         streams: RunStreams,
         queue: RunQueue,
@@ -58,6 +60,7 @@ class RunService:
     ) -> None:
         self._inputs = inputs
         self._runs = runs
+        self._admissions = admissions
         self._streams = streams
         self._queue = queue
         self._graphs = graphs
@@ -90,41 +93,30 @@ class RunService:
         """Raises NotFound (thread), ThreadBusy and RateLimited."""
         request = prepared.request
         await self._limits.tokens(owner)
+        new = _new_run(owner, prepared)
+        if request.multitask_strategy != "enqueue" or request.create_thread or self._limits.counts_runs:
+            return await self._look_and_admit(thread_id, owner, request, new)
+        # Who waits for its turn does not have to know for whom.
+        run = await self._admissions.admit(thread_id, owner, new)
+        if run is None:
+            raise NotFound(f"There is no thread {thread_id}")
+        return run
+
+    async def _look_and_admit(self, thread_id: str, owner: str, request: RunRequest, new: NewRun) -> Run:
         replaces = request.multitask_strategy in ("interrupt", "rollback")
-        async with self._runs.admission(
+        async with self._admissions.look(
             thread_id, owner, create=request.create_thread, temporary=request.temporary
         ) as admission:
             if admission is None:
                 raise NotFound(f"There is no thread {thread_id}")
-            # Who waits for its turn does not have to know for whom.
-            active = [] if request.multitask_strategy == "enqueue" else await admission.active_runs()
+            active = await admission.active_runs()
             if request.multitask_strategy == "reject" and (active or admission.reserved):
                 raise ThreadBusy(f"Thread {thread_id} is busy; the run was rejected as its strategy says")
             await self._limits.run(admission.connection, owner, thread_id if replaces else None)
-            run = await self._insert(admission, owner, prepared)
+            run = await admission.insert(new)
         if request.multitask_strategy in ("interrupt", "rollback"):
             await self._stop(active, request.multitask_strategy)
         return run
-
-    async def _insert(self, admission: Admission, owner: str, prepared: Prepared) -> Run:
-        request, graph_name = prepared.request, prepared.graph_name
-        run_id, thread_id = str(uuid.uuid4()), admission.thread["thread_id"]
-        job_id = await self._queue.defer(admission.connection, run_id, thread_id, request.after_seconds)
-        return await admission.insert(
-            run_id=run_id,
-            assistant_id=prepared.assistant_id,
-            kwargs={
-                **request.to_kwargs(graph_name, prepared.model_name),
-                OWNER_KEY: owner,
-                TRACE_KEY: trace_headers(),
-                AFTER_KEY: request.after_seconds,
-            },
-            metadata=request.metadata,
-            multitask_strategy=request.multitask_strategy,
-            thread_metadata={"graph_id": graph_name, "assistant_id": prepared.assistant_id},
-            job_id=job_id,
-            webhook=request.webhook,
-        )
 
     def model_for(self, graph_name: str, wanted: str | None) -> str:
         """The model a run uses: the client's choice, else the agent's, else the first usable one. A graph that
@@ -210,6 +202,25 @@ class RunService:
             # Neither pending nor running: it has ended, or was handed back between the two questions.
             if not await self._runs.is_active(run.run_id):
                 return False
+
+
+def _new_run(owner: str, prepared: Prepared) -> NewRun:
+    request, graph_name = prepared.request, prepared.graph_name
+    return NewRun(
+        run_id=str(uuid.uuid4()),
+        assistant_id=prepared.assistant_id,
+        kwargs={
+            **request.to_kwargs(graph_name, prepared.model_name),
+            OWNER_KEY: owner,
+            TRACE_KEY: trace_headers(),
+            AFTER_KEY: request.after_seconds,
+        },
+        metadata=request.metadata,
+        multitask_strategy=request.multitask_strategy,
+        thread_metadata={"graph_id": graph_name, "assistant_id": prepared.assistant_id},
+        webhook=request.webhook,
+        job=new_job(request.after_seconds),
+    )
 
 
 def run_to_json(run: Run) -> dict[str, Any]:
