@@ -42,12 +42,12 @@ ASSIGNED = re.compile(
     rf"(?:{_SPACE}{_TYPE}=(?=\s?[\"'`]))?{_SPACE}(?:[fFrRbBuUN@]?{QUOTED}|[「『“‘«„]?{_BARE})"
 )
 # On a line of a shell, in a URL, in a connection string, in the file of an environment.
-PLAIN = re.compile(rf"{WORD}(?P<sign>=)(?P<bare>[^\s\"'`,;&|<>()\[\]{{}}\\]{{4,256}}+)")
+PLAIN = re.compile(rf"{WORD}(?P<sign>=)(?P<bare>[^\s\"'`,;&|<>()\[\]{{}}\\]{{4,256}}+)(?![(\[{{])")
 
 _HEADER = re.compile(r"(?:^|[\s\"'`])[a-z-]{0,40}$", re.IGNORECASE)
 _CONNECTION = re.compile(
     r"(?:server|data source|host|hostname|addr|address|uid|user|user id|username|database|initial catalog|dbname"
-    r"|endpoint|driver)\s?=[^\n]{0,160}[;\s]$",
+    r"|endpoint|driver)\s?=[^\n,()]{0,160}[;\s]$",
     re.IGNORECASE,
 )
 _VARIABLE_OPTION = re.compile(r"(?:^|\s)(?:-e|-o|-var|--set|--extra-vars|--env|--build-arg)[ =][\"']?$")
@@ -69,7 +69,7 @@ def is_assigned(match: re.Match[str]) -> bool:
 
 
 def _is_no_code(match: re.Match[str], value: str) -> bool:
-    if _is_setting(match) or is_unlikely_name(value):
+    if _is_setting(match) or (is_unlikely_name(value) and "." not in value):
         return True
     if is_password(match):
         return not names_password(value) and has_both(value)

@@ -19,8 +19,8 @@ _LEAST_CHANGES = 3
 
 _BLANK = re.compile(
     # A variable, a template, a format, a reference to where the secret is.
-    r"^(?:\$\{|\$\(|\$[A-Za-z_]\w*$|\$\d$|\$\$|%[A-Za-z_]\w*%$|%\(|%[srdqv]$|[{<\[(]|#\{|@\{|@@|!\w|&lt;)"
-    r"|\{\{|\}\}|\*{3}|\.\.\.|…|^[*x.•_?#=-]+$|^x{4}"
+    r"^\W{0,2}(?:\$\{|\$\(|\$[A-Za-z_][\w:]*(?=$|[^\w!@#%^&*?])|\$\d$|\$\$|%[A-Za-z_]\w*%$|%\(|%[srdqv]$|[{<\[(]|#\{|@\{|@@|!\w|&lt;)"
+    r"|\{\{|\}\}|\{[A-Za-z_][\w.()]*\}|\*{3}|\.\.\.|…|^[*x.•_?#=-]+$|^x{4}"
     r"|^(?:your|example|changeme|change-me|change_me|placeholder|redacted|dummy|insert|replace[-_]|todo|fixme|enc\()"
     r"|^(?:os|process|env|config|settings|self|this|secrets|vars|var|data|local|arn|vault|op|ssm|file|env|path)[.:]",
     re.IGNORECASE,
@@ -45,10 +45,11 @@ _PATH = re.compile(
 _NAME = re.compile(r"[A-Za-z_$][\w$]*(?:[.:]{1,2}[A-Za-z_$][\w$]*)*", re.ASCII)
 _KEBAB = re.compile(r"[a-z]{2,}(?:[-/.][a-z]{2,}\d{0,3}|[-/.]\d{1,3})+")
 _CHANGE = re.compile(r"(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])")
-_SPECIAL = re.compile(r"[!@#$%^&*+?~=/]")
-_TELLING = re.compile(r"[!@#$%^&*?~]")
+_TELLING = re.compile(r"[!@#$%^&*~]")
 _DIGIT, _LETTER = re.compile(r"\d", re.ASCII), re.compile(r"[^\W\d_]")
 _LOWER, _UPPER = re.compile(r"[a-z]"), re.compile(r"[A-Z]")
+_ACCOUNT = re.compile(r"\b(?:create|alter|grant|set)\b", re.IGNORECASE)
+_HOST = re.compile(r"\s*[\w.*/-]{1,253}")
 _PIN = re.compile(r"\d{6,16}")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}")
 
@@ -122,6 +123,21 @@ def is_mixed_key(match: re.Match[str]) -> bool:
     return has_both(match.group())
 
 
+def is_authorization(match: re.Match[str]) -> bool:
+    """What ``Authorization`` holds: behind a scheme as behind ``Bearer``, without one nothing like a name."""
+    if match["scheme"]:
+        return is_header_value(match)
+    value = match["secret"]
+    return len(value) >= _RANDOM_PART and is_random(value) and has_both(value)
+
+
+def is_identified(match: re.Match[str]) -> bool:
+    """What a user of a database is ``IDENTIFIED BY``; in a sentence it is something else."""
+    statement = match.string[max(0, match.start() - 160) : match.start()]
+    is_statement = match.group().startswith("IDENTIFIED") or _ACCOUNT.search(statement)
+    return bool(is_statement) and is_given(match["secret"])
+
+
 def is_header_value(match: re.Match[str]) -> bool:
     """What follows ``Bearer``: words of a sentence are in one case and without digits."""
     value = match["secret"]
@@ -150,6 +166,12 @@ def is_url_token(match: re.Match[str]) -> bool:
     return is_strong(match["secret"])
 
 
+def is_of_pgpass(match: re.Match[str]) -> bool:
+    """What stands behind four fields that begin the line."""
+    line = match.string[max(0, match.start() - 255) : match.start()].rpartition("\n")[2]
+    return bool(_HOST.fullmatch(line)) and is_given(match["secret"])
+
+
 def is_signature(match: re.Match[str]) -> bool:
     """What signs a URL: random, and percent signs for what is none of a URL's."""
     return is_random(match["secret"]) and len(match["secret"]) >= _LONG_PART
@@ -163,7 +185,7 @@ def is_cookie(match: re.Match[str]) -> bool:
 
 
 def _is_mixed(value: str) -> bool:
-    return bool(_LETTER.search(value)) and bool(_DIGIT.search(value) or _SPECIAL.search(value))
+    return bool(_LETTER.search(value)) and bool(_DIGIT.search(value) or _TELLING.search(value))
 
 
 def _entropy(value: str) -> float:

@@ -13,9 +13,12 @@ from app.redaction.beside import BESIDE, CREDENTIAL
 from app.redaction.commands import CommandOptions
 from app.redaction.documents import PrivateKeys, SecretManifests
 from app.redaction.judgement import (
+    is_authorization,
     is_basic_credential,
     is_cookie,
     is_header_value,
+    is_identified,
+    is_of_pgpass,
     is_signature,
     is_url_password,
     is_url_token,
@@ -26,7 +29,7 @@ from app.redaction.shape import Kind, Shape
 
 _AUTHORIZATION = re.compile(
     r"(?i:authorization)(?:\\{0,3}[\"'\]]){0,2}\s{0,3}(?:[:=,]|=>)\s{0,3}\[?\\{0,3}[\"'`]?"
-    r"(?:(?i:bearer|basic|token|apikey|api-key|key|digest|bot|sso-key|sharedkey|genie-?key|ssws|zoho-oauthtoken|oauth|negotiate)"
+    r"(?P<scheme>(?i:bearer|basic|token|apikey|api-key|key|digest|bot|sso-key|sharedkey|genie-?key|ssws|zoho-oauthtoken|oauth|negotiate)"
     r"[ :=]{1,3})?\\{0,3}[\"']?(?P<secret>[\w.~+/=:-]{6,8000}+)",
     re.ASCII,
 )
@@ -55,8 +58,8 @@ _PGPASS = re.compile(
 _DOCKER_AUTH = re.compile(r"auth\\{0,3}\"\s{0,3}:\s{0,3}\\{0,3}\"(?P<secret>[A-Za-z0-9+/]{8,1000}+={0,2})")
 _NPM_AUTH = re.compile(r"_auth\s{0,3}=\s{0,3}[\"']?(?P<secret>[A-Za-z0-9+/]{8,1000}+={0,2})")
 _AUTH_PAIR = re.compile(
-    r"(?:auth\w{0,8}\s{0,3}=\s{0,3}(?:[\w.]{0,40})|BasicAuth\w{0,8}|BasicCredentials?)\(\s{0,3}(?:[\"'][^\"'\s]{1,128}[\"']|[\w.]{1,40}),\s{0,3}"
-    r"[\"'](?P<secret>[^\"'\s]{4,256}+)[\"']"
+    r"(?:auth\s{0,3}=\s{0,3}|(?:Basic|Digest)(?:Auth|Credential)\w{0,12})\(\s{0,3}(?:[\"'][^\"'\s]{1,128}[\"']|[\w.]{1,40}),"
+    r"\s{0,3}[\"'](?P<secret>[^\"'\s]{4,256}+)[\"']"
 )
 _REDIS = re.compile(r"(?:requirepass|masterauth)\s{1,3}[\"']?(?P<secret>[^\s\"']{3,256}+)", re.IGNORECASE)
 _FROM_LITERAL = re.compile(r"--from-literal[= ][\"']?[\w.-]{1,128}=(?P<secret>[^\s\"']{3,512}+)")
@@ -77,16 +80,16 @@ SHAPES: tuple[Kind, ...] = (
     Shape(CREDENTIAL, _URL, ("://",), is_url_password),
     Shape(CREDENTIAL, _URL_TOKEN, ("://",), is_url_token),
     Shape(CREDENTIAL, _SIGNATURE, ("sig=", "signature="), is_signature),
-    Shape(CREDENTIAL, _AUTHORIZATION, ("authorization",), is_header_value),
+    Shape(CREDENTIAL, _AUTHORIZATION, ("authorization",), is_authorization),
     Shape(CREDENTIAL, _BEARER, ("bearer",), is_header_value),
     Shape(CREDENTIAL, _BASIC, ("basic",), is_basic_credential),
     Shape("cookie", _SET_COOKIE, ("set-cookie",), is_cookie),
     Shape("cookie", _COOKIE, ("cookie",), is_cookie),
-    Shape(CREDENTIAL, _IDENTIFIED, ("identified ",), is_value),
-    Shape(CREDENTIAL, _PGPASS, (":5432:", ":*:"), is_value),
+    Shape(CREDENTIAL, _IDENTIFIED, ("identified ",), is_identified),
+    Shape(CREDENTIAL, _PGPASS, (":5432:", ":*:"), is_of_pgpass),
     Shape(CREDENTIAL, _DOCKER_AUTH, ('auth"', 'auth\\"'), is_basic_credential),
     Shape(CREDENTIAL, _NPM_AUTH, ("_auth",), is_basic_credential),
-    Shape(CREDENTIAL, _AUTH_PAIR, ("auth", "basicauth", "basiccredential"), is_value),
+    Shape(CREDENTIAL, _AUTH_PAIR, ("auth", "basicauth", "basiccredential", "digestauth"), is_value),
     Shape(CREDENTIAL, _REDIS, ("requirepass", "masterauth"), is_value),
     Shape(CREDENTIAL, _FROM_LITERAL, ("--from-literal",), is_value),
     Shape(CREDENTIAL, _SECURE_STRING, ("convertto-securestring",), is_value),
