@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import gc
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import httpx
+import httpx._transports.default
 import pytest
 
 from app.persistence.database import Database, open_database
 from tests.support.gateway import Gateway, serving
+from tests.support.places import quick_folder
 from tests.support.postgres import clone, template_database
 
 pytest_plugins = ["tests.support.provider"]
+
+# Every client of the suite reads the certificates of all authorities, 16 ms each, and speaks HTTP on this machine. One
+# context is enough for all of them.
+httpx._transports.default.create_ssl_context = cache(httpx._transports.default.create_ssl_context)
 
 _TEMPLATE = pytest.StashKey[str]()
 _CLEANUP = pytest.StashKey[ExitStack]()
@@ -29,6 +38,12 @@ def pytest_configure_node(node: Any) -> None:
         stash[_CLEANUP] = ExitStack()
         stash[_TEMPLATE] = stash[_CLEANUP].enter_context(template_database())
     node.workerinput["template"] = stash[_TEMPLATE]
+
+
+def pytest_collection_finish() -> None:
+    # Modules and five thousand tests stay until the end: nothing to look through for garbage again and again.
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -64,7 +79,9 @@ async def database(database_url: str) -> AsyncIterator[Database]:
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
     """A folder that the account of an embedded server may enter; pytest's own folders are closed to others."""
-    with tempfile.TemporaryDirectory(prefix="threadkeep-test-", ignore_cleanup_errors=True) as name:
+    with tempfile.TemporaryDirectory(
+        prefix="threadkeep-test-", dir=quick_folder(), ignore_cleanup_errors=True
+    ) as name:
         folder = Path(name)
         folder.chmod(0o755)
         yield folder
