@@ -13,7 +13,7 @@ import pytest
 
 from app.commands.arguments import parser
 from app.commands.keys import keys
-from app.commands.serve import refuse_exposure
+from app.commands.listening import refuse_exposure
 from app.config import settings_from
 from app.errors import ConfigError, InvalidInput, NotFound
 from tests.support.service import config, running

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from app.commands.serve import GRACE_SECONDS
+from app.commands.listening import GRACE_SECONDS
 from app.config import ServerSettings
 from app.persistence.queue import PUT_BACK_SECONDS
 
@@ -79,7 +79,8 @@ def test_only_the_gateway_is_published_and_only_to_this_machine() -> None:
 def test_the_gateway_is_healthy_when_it_is_ready_and_nobody_is_killed_before_its_runs_are_put_back() -> None:
     services = compose()["services"]
     assert "/ready" in services["gateway"]["healthcheck"]["test"][-1]
-    assert services["worker"]["healthcheck"] == {"disable": True}
+    port = services["worker"]["command"][-1]
+    assert f":{port}/ready" in services["worker"]["healthcheck"]["test"][-1]
     for name in ("gateway", "worker"):
         seconds = int(services[name]["stop_grace_period"].removesuffix("s"))
         assert seconds > ServerSettings().shutdown_grace_s + GRACE_SECONDS + PUT_BACK_SECONDS

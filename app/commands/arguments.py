@@ -25,7 +25,7 @@ def parser() -> argparse.ArgumentParser:
         "--data-dir", type=Path, help="folder of database and workspaces (THREADKEEP_DATA_DIR)"
     )
     _add_serve(commands, common)
-    commands.add_parser("worker", parents=[common], help="executes runs, without HTTP")
+    _add_worker(commands, common)
     commands.add_parser("migrate", parents=[common], help="brings the database up to date and stops")
     _add_keys(commands, common)
     _add_erase(commands, common)
@@ -38,6 +38,17 @@ def _add_serve(commands: Any, common: argparse.ArgumentParser) -> None:
     serving.add_argument("--host", help="address to listen on (THREADKEEP_HOST)")
     serving.add_argument("--port", type=int, help="port to listen on, 0 for any (THREADKEEP_PORT)")
     serving.add_argument("--no-worker", action="store_true", help="leave the runs to worker processes")
+
+
+def _add_worker(commands: Any, common: argparse.ArgumentParser) -> None:
+    working = commands.add_parser("worker", parents=[common], help="executes runs, without the API")
+    working.add_argument("--host", help="address to listen on, with a port (THREADKEEP_HOST)")
+    working.add_argument(
+        "--port",
+        type=int,
+        dest="worker_port",
+        help="port for /health, /ready and /metrics, 0 for any; without it there is none (THREADKEEP_WORKER_PORT)",
+    )
 
 
 def _add_keys(commands: Any, common: argparse.ArgumentParser) -> None:

@@ -43,6 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
             Overrides(
                 host=getattr(arguments, "host", None),
                 port=getattr(arguments, "port", None),
+                worker_port=getattr(arguments, "worker_port", None),
                 data_dir=arguments.data_dir,
             ),
         )

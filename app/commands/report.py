@@ -18,10 +18,10 @@ _ACCOUNTS = {
 _UNITS = {"tokens": "{:g} tokens", "messages": "{:g} messages", "fraction": "{:.0%} of the context window"}
 
 
-def startup_report(core: Core, address: Sequence[Any] | None) -> str:
-    """A few lines for people. ``address`` is the listening socket's name, None for a worker."""
+def startup_report(core: Core, address: Sequence[Any] | None, name: str = "Threadkeep") -> str:
+    """A few lines for people. ``address`` is the listening socket's name, None for a worker that does not listen."""
     warnings = (*core.settings.warnings, *core.models.warnings, *_triggers(core), *_exposure(core, address))
-    where = f"Threadkeep is ready at {_url(address)}" if address else "Threadkeep worker is ready"
+    where = f"{name} is ready at {_url(address)}" if address else f"{name} is ready"
     return "\n".join(
         [
             where,

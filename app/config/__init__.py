@@ -16,6 +16,7 @@ from app.config.sections import (
     MemorySettings,
     RunSettings,
     ServerSettings,
+    WorkerSettings,
     WorkspaceSettings,
 )
 from app.config.settings import Settings
@@ -59,6 +60,7 @@ __all__ = [
     "ToolOutputSettings",
     "TracingSettings",
     "WebhookSettings",
+    "WorkerSettings",
     "WorkspaceSettings",
     "load_settings",
     "settings_from",

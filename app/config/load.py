@@ -23,6 +23,7 @@ class Overrides:
 
     host: str | None = None
     port: int | None = None
+    worker_port: int | None = None
     data_dir: Path | None = None
 
 
@@ -92,8 +93,9 @@ class _Layers:
 
     def put_variables(self, variables: Mapping[str, str]) -> None:
         self._put("server", "host", variables.get("THREADKEEP_HOST") or None, "THREADKEEP_HOST")
-        port = variables.get("THREADKEEP_PORT") or None
-        self._put("server", "port", int(port) if port and port.isdecimal() else port, "THREADKEEP_PORT")
+        self._put("server", "port", _number(variables.get("THREADKEEP_PORT")), "THREADKEEP_PORT")
+        worker_port = _number(variables.get("THREADKEEP_WORKER_PORT"))
+        self._put("worker", "port", worker_port, "THREADKEEP_WORKER_PORT")
         self._put("database", "url", variables.get("DATABASE_URL") or None, "DATABASE_URL")
         self._put("auth", "type", variables.get("THREADKEEP_AUTH") or None, "THREADKEEP_AUTH")
         self._put(
@@ -107,6 +109,7 @@ class _Layers:
     def put_flags(self, flags: Overrides) -> None:
         self._put("server", "host", flags.host, "--host")
         self._put("server", "port", flags.port, "--port")
+        self._put("worker", "port", flags.worker_port, "--port")
         self.data_dir = flags.data_dir or self.data_dir
 
     def _put(self, section: str, key: str, value: Any, source: str) -> None:
@@ -116,6 +119,11 @@ class _Layers:
             return
         self.document = {**self.document, section: {**content, key: value}}
         self.labels[(section, key)] = source
+
+
+def _number(text: str | None) -> int | str | None:
+    """A number that a variable says; any other text is left for the check of the section to refuse."""
+    return int(text) if text and text.isdecimal() else text or None
 
 
 def _switch(text: str | None) -> bool | str | None:

@@ -25,6 +25,7 @@ from app.config.sections import (
     MemorySettings,
     RunSettings,
     ServerSettings,
+    WorkerSettings,
     WorkspaceSettings,
 )
 from app.config.settings import CheckpointMode, Settings
@@ -40,6 +41,7 @@ DEFAULT_DATA_DIR = ".threadkeep"
 
 _SECTIONS = (
     "server",
+    "worker",
     "auth",
     "limits",
     "database",
@@ -95,6 +97,7 @@ class SectionReader:
             config_dir=self._config_dir,
             data_dir=(data_dir or self._data_dir()).resolve(),
             server=self._section("server", ServerSettings),
+            worker=self._section("worker", WorkerSettings),
             auth=self._section("auth", AuthSettings),
             limits=self._section("limits", LimitsSettings),
             database=self._section("database", DatabaseSettings),

@@ -45,6 +45,13 @@ class ServerSettings(Section):
         return origins
 
 
+class WorkerSettings(Section):
+    """How a process that only executes runs is watched: the ``port`` of ``server.host`` on which it tells how it fares.
+    0 is any free one; None: it does not listen."""
+
+    port: Port | None = None
+
+
 class DatabaseSettings(Section):
     """Which PostgreSQL. ``url`` None means the embedded one in the data folder."""
 

@@ -21,6 +21,7 @@ from app.config.sections import (
     MemorySettings,
     RunSettings,
     ServerSettings,
+    WorkerSettings,
     WorkspaceSettings,
 )
 from app.config.skills import SkillsSettings
@@ -47,6 +48,7 @@ class Settings:
     config_dir: Path
     data_dir: Path
     server: ServerSettings = field(default_factory=ServerSettings)
+    worker: WorkerSettings = field(default_factory=WorkerSettings)
     auth: AuthSettings = field(default_factory=AuthSettings)
     limits: LimitsSettings = field(default_factory=LimitsSettings)
     database: DatabaseSettings = field(default_factory=DatabaseSettings)

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.commands.serve import KEEP_ALIVE_SECONDS
+from app.commands.listening import KEEP_ALIVE_SECONDS
 from tests.support.service import Process, config, running
 
 CLIENTS = 200

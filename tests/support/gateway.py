@@ -15,7 +15,7 @@ import yaml
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
-from app.commands.serve import KEEP_ALIVE_SECONDS
+from app.commands.listening import KEEP_ALIVE_SECONDS
 from app.config import Overrides, load_settings
 from app.main import NOW, Clock, Core, create_app
 from tests.support.service import config
