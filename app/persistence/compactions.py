@@ -211,6 +211,16 @@ _INSERT = (
     "%(removed_ids)b::text[], %(seen_ids)b::text[])"
 )
 
+# An undo takes back its target and the redos of it, a redo takes back the undos and brings its target into force.
+_RETELL = """
+UPDATE compactions c SET status =
+    CASE WHEN c.compaction_id = told.target_id AND told.kind = 'redo' THEN 'committed' ELSE 'undone' END
+FROM {told} told
+WHERE told.status = 'committed' AND told.target_id IS NOT NULL AND c.thread_id = told.thread_id
+  AND (c.compaction_id = told.target_id
+       OR (c.target_id = told.target_id AND c.kind <> told.kind AND c.status = 'committed'))
+"""
+
 # The breaker counts failures to compact; an undo is no success of that kind.
 _COMMITTED = f"""
 WITH record AS (
@@ -219,8 +229,7 @@ WITH record AS (
     WHERE thread_id = %(thread)s AND compaction_id = %(id)s AND status IN ('committing', 'failed')
     RETURNING {_COLUMNS}
 ), target AS (
-    UPDATE compactions c SET status = CASE record.kind WHEN 'undo' THEN 'undone' ELSE 'committed' END
-    FROM record WHERE c.thread_id = record.thread_id AND c.compaction_id = record.target_id
+    {_RETELL.format(told="record")}
 ), thread AS (
     UPDATE threads SET last_compaction_id = record.compaction_id, compaction_failures = 0,
         compaction_retry_at = NULL, compaction_last_error = NULL
@@ -230,7 +239,7 @@ WITH record AS (
 SELECT * FROM record
 """
 
-_SETTLE = """
+_SETTLE = f"""
 WITH decided AS (
     UPDATE compactions c SET
         status = CASE WHEN k.checkpoint_id IS NULL THEN 'failed' ELSE 'committed' END,
@@ -249,7 +258,4 @@ WITH decided AS (
           SELECT 1 FROM runs r WHERE r.thread_id = o.thread_id AND r.status IN ('pending', 'running'))
     RETURNING c.thread_id, c.kind, c.target_id, c.status
 )
-UPDATE compactions c SET status = CASE decided.kind WHEN 'undo' THEN 'undone' ELSE 'committed' END
-FROM decided
-WHERE decided.status = 'committed' AND c.thread_id = decided.thread_id AND c.compaction_id = decided.target_id
-"""
+{_RETELL.format(told="decided")}"""

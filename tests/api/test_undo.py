@@ -204,7 +204,7 @@ async def test_records_tell_of_undo_and_redo(rig: Rig) -> None:
         assert (whole["removed_messages"], whole["summary_text"]) == ([], None)
         await thread.redone(compaction_id)
         redo, undo, made = await thread.records()
-        assert [r["status"] for r in (redo, undo, made)] == ["committed"] * 3
+        assert [r["status"] for r in (redo, undo, made)] == ["committed", "undone", "committed"]
         assert (redo["kind"], redo["target_id"], redo["previous_id"]) == (
             "redo",
             compaction_id,
@@ -216,6 +216,35 @@ async def test_records_tell_of_undo_and_redo(rig: Rig) -> None:
         page = await thread.page()
         assert [(m["compaction_id"], m["status"]) for m in page["markers"]] == [(compaction_id, "committed")]
         assert page["markers"][0]["undoable"] and not page["markers"][0]["redoable"]
+
+
+async def test_of_a_chain_of_undo_and_redo_only_the_newest_is_in_force(rig: Rig) -> None:
+    async with new_thread(rig.gateway, HISTORY) as thread:
+        first = await compacted(thread)
+        await thread.put(talk(12, start=100))
+        second = await compacted(thread)
+        for _ in range(2):
+            await thread.undone(second)
+            assert await told(thread, second) == [("undo", "committed"), ("manual", "undone")]
+            await thread.redone(second)
+            assert await told(thread, second) == [("redo", "committed"), ("manual", "committed")]
+        await thread.undone(second)
+        await thread.undone(first)
+        in_force = [r for r in await thread.records() if r["status"] == "committed"]
+        assert [(r["kind"], r["target_id"]) for r in in_force] == [("undo", first), ("undo", second)]
+        # What was taken back is a record still, and its messages can be seen.
+        redos = [r for r in await thread.records() if r["kind"] == "redo"]
+        assert [r["status"] for r in redos] == ["undone"] * 2
+        for redo in redos:
+            assert (await thread.record(redo["compaction_id"]))["removed_messages"]
+
+
+async def told(thread: Thread, compaction_id: str) -> list[tuple[str, str]]:
+    """Kind and status of what is said of a compaction, without what was taken back before its last change."""
+    of = [r for r in await thread.records() if compaction_id in (r["target_id"], r["compaction_id"])]
+    newest, *between, made = of
+    assert {r["status"] for r in between} <= {"undone"}
+    return [(newest["kind"], newest["status"]), (made["kind"], made["status"])]
 
 
 async def test_what_was_edited_or_deleted_since_stays_so_and_prevents_a_redo(rig: Rig) -> None:

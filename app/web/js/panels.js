@@ -104,7 +104,7 @@ export function openCompactions(threadId, deeds) {
 }
 
 function compactionRow(record, deeds, close) {
-  const deed = record.status === "undone" && record.kind !== "undo" ? [t("redo"), deeds.redo] : record.status === "committed" && !["undo", "redo"].includes(record.kind) ? [t("undo"), deeds.undo] : null;
+  const deed = ["undo", "redo"].includes(record.kind) ? null : record.status === "undone" ? [t("redo"), deeds.redo] : record.status === "committed" ? [t("undo"), deeds.undo] : null;
   const problem = record.error ?? (record.reason ? t(`reason.${record.reason}`) : "");
   return h(
     "tr",
