@@ -51,9 +51,9 @@ class Timeline(Sequence[Place]):
     def __iter__(self) -> Iterator[Place]:
         return map(Place, self._message_ids, self._removed_by)
 
-    def seqs(self) -> dict[str | None, int]:
-        """The number of each message, counted from 1, by its id."""
-        return dict(zip(self._message_ids, count(1), strict=False))
+    def seqs(self, first: int = 1) -> dict[str | None, int]:
+        """The number of each message from the one with the number ``first`` on, counted from 1, by its id."""
+        return dict(zip(self._message_ids[first - 1 :], count(first), strict=False))
 
 
 def timeline(live_ids: Sequence[str | None], removals: Iterable[Removal]) -> Timeline:

@@ -18,6 +18,9 @@ from app.compaction.timeline import Place, Removal
 from app.persistence.encoding import decode, from_json
 from app.persistence.packs import unpack
 
+# Some twenty megabytes: two threads of 50,000 messages.
+_MOST_KNOWN = 250_000
+
 
 @dataclass(frozen=True, slots=True)
 class Archived:
@@ -33,6 +36,7 @@ class ArchiveStore:
 
     def __init__(self, pool: AsyncConnectionPool[Any]) -> None:
         self._pool = pool
+        self._removals: dict[tuple[str, str], Removal] = {}
 
     async def links(self, thread_id: str) -> dict[str, Link]:
         """The records that changed the state of the thread's own conversation, by id."""
@@ -41,10 +45,26 @@ class ArchiveStore:
             return {row["compaction_id"]: Link(**row) for row in await cursor.fetchall()}
 
     async def removals(self, thread_id: str, compaction_ids: Sequence[str]) -> list[Removal]:
-        """What these compactions removed, in the order of the ids; those that are not known are left out."""
-        async with self._pool.connection() as conn:
-            cursor = await conn.execute(_REMOVALS, (list(compaction_ids), thread_id))
-            return [Removal(**row) for row in await cursor.fetchall()]
+        """What these compactions, which stand in a state, removed, in the order of the ids; those that are not known
+        are left out. What is asked for again is remembered: it never changes."""
+        known = {made: self._removals.get((thread_id, made)) for made in compaction_ids}
+        if missing := [made for made, removal in known.items() if removal is None]:
+            async with self._pool.connection() as conn:
+                cursor = await conn.execute(_REMOVALS, (missing, thread_id))
+                known |= {row["compaction_id"]: Removal(**row) for row in await cursor.fetchall()}
+        found = [removal for removal in known.values() if removal]
+        self._remember(thread_id, found)
+        return found
+
+    def _remember(self, thread_id: str, removals: Sequence[Removal]) -> None:
+        """The last that were asked for, as many as have ``_MOST_KNOWN`` ids together."""
+        for removal in removals:
+            key = (thread_id, removal.compaction_id)
+            self._removals.pop(key, None)
+            self._removals[key] = removal
+        size = sum(map(_size, self._removals.values()))
+        while size > _MOST_KNOWN:
+            size -= _size(self._removals.pop(next(iter(self._removals))))
 
     async def at(self, thread_id: str, places: Iterable[Place]) -> dict[Place, Archived]:
         """The messages at these places that compactions removed; what was erased since is missing."""
@@ -80,6 +100,10 @@ class ArchiveStore:
         async with self._pool.connection() as conn:
             cursor = await conn.execute(_REMOVED, (thread_id, compaction_id))
             return [(row["id"], row["digest"], _message(row)) for row in await cursor.fetchall()]
+
+
+def _size(removal: Removal) -> int:
+    return len(removal.seen_ids) + len(removal.removed_ids)
 
 
 def _message(row: dict[str, Any]) -> BaseMessage | None:

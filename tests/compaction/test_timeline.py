@@ -189,6 +189,7 @@ def test_a_part_of_a_conversation_is_one() -> None:
     assert (len(whole), whole[1], whole[-1]) == (4, Place("b", "c1"), Place("d", None))
     assert list(whole[1:3]) == [Place("b", "c1"), Place("c", None)]
     assert whole.seqs() == {"a": 1, "b": 2, "c": 3, "d": 4}
+    assert whole.seqs(3) == {"c": 3, "d": 4}
 
 
 def ids(places: Iterable[Place]) -> list[str | None]:

@@ -19,7 +19,7 @@ from langchain_core.messages import (
 )
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from app.compaction.timeline import Place
+from app.compaction.timeline import Place, Removal
 from app.persistence.archive import ArchiveStore
 from app.persistence.compactions import CompactionRecord, CompactionStore
 from app.persistence.database import Database
@@ -142,3 +142,22 @@ def test_an_original_is_read_without_its_json() -> None:
     original = encode(ODD[0]).original
     assert original is not None
     assert decode(original) == ODD[0]
+
+
+async def test_removals_are_remembered_and_forgotten_without_a_difference(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread_id, first = await archived(database, ODD[:3])
+    second, unknown = str(uuid.uuid4()), str(uuid.uuid4())
+    record = CompactionRecord(second, thread_id, None, "manual", "committing")
+    await CompactionStore(database.pool).begin(record, ODD[3:5], [message.id for message in ODD[3:]])
+    expected = [
+        Removal(first, ["nul", "half", "blocks"], ["nul", "half", "blocks"]),
+        Removal(second, ["calls", "result"], [str(message.id) for message in ODD[3:]]),
+    ]
+    store = ArchiveStore(database.pool)
+    for _ in range(2):
+        assert await store.removals(thread_id, [first, unknown, second]) == expected
+        assert await store.removals(thread_id, [second, first]) == expected[::-1]
+        assert await store.removals(str(uuid.uuid4()), [first]) == []
+        monkeypatch.setattr("app.persistence.archive._MOST_KNOWN", 8)

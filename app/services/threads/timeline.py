@@ -179,7 +179,8 @@ class TimelineService:
         self, thread_id: str, whole: Conversation, first: int, end: int
     ) -> list[dict[str, Any]]:
         """The compactions of the branch behind the messages from ``first`` to before ``end``, in their order."""
-        seqs = whole.seqs() if whole.chain.made else {}
+        # What happened before the page is out of the question, wherever it was.
+        seqs = whole.places.seqs(max(first, 1)) if whole.chain.made else {}
         after = {made: _after(seqs, whole.removals.get(made)) for made in whole.chain.made}
         within = [made for made in whole.chain.made if first <= after[made] < end]
         records = await self._records.several(thread_id, within) if within else {}
