@@ -76,10 +76,14 @@ async def test_a_question_is_answered_where_it_stands_also_after_a_reload(window
     ask = {"question": "Which harbour?", "options": ["North", "South"]}
     await window.say(f"/tool ask_clarification {json.dumps(ask)}")
     await expect(window.page.locator(".question")).to_contain_text("Which harbour?")
+    dot = window.page.locator(".fold.call .dot")
+    await expect(dot).to_have_attribute("title", "waiting for you")
     await window.page.reload()
+    await expect(dot).to_have_class("dot waiting")
     await window.button("South").click()
     await window.settled()
     await expect(window.page.locator(".question")).to_have_count(0)
+    await expect(dot).to_have_class("dot done")
     await window.page.locator(".fold.call summary").click()
     await expect(window.page.locator(".fold.call pre").last).to_have_text("South")
 

@@ -1,12 +1,14 @@
 /** The middle of the page: which messages are shown, in which order, and where one looks. */
 
 import { api } from "./api.js";
-import { byId, h, button, keepFocus } from "./dom.js";
+import { byId, h, button } from "./dom.js";
 import { t } from "./i18n.js";
 import { markerNode, progressNode } from "./marker.js";
-import { growText, messageNode } from "./message.js";
+import { messageNode } from "./message.js";
 import { interruptNode } from "./question.js";
+import { Sheet } from "./sheet.js";
 import { Transcript } from "./transcript.js";
+import { View } from "./view.js";
 
 const PAGE = 60;
 const MOST = 360; // entries in the page at once; further ones are loaded again when one scrolls there
@@ -22,10 +24,9 @@ export class Conversation {
     this.threadId = null;
     this.interrupts = [];
     this.busy = false;
-    this._nodes = new Map(); // key → {node, version, stamp}
+    this._sheet = new Sheet(byId("conversation"));
     this._unfolded = new Set();
     this._scroller = byId("scroller");
-    this._list = byId("conversation");
     this._end = byId("to-end");
     this._end.append(t("toEnd"));
     this._end.addEventListener("click", () => this.toEnd());
@@ -94,7 +95,7 @@ export class Conversation {
       this.transcript.takePages([page], until);
       this.render();
     }
-    const node = this._nodes.get(this._shownKey(seq))?.node;
+    const node = this._sheet.nodeOf(this._shownKey(seq));
     if (!node) return;
     node.scrollIntoView({ block: "center" });
     node.classList.add("is-found");
@@ -105,7 +106,7 @@ export class Conversation {
   _shownKey(seq) {
     const { stored } = this.transcript;
     const entry = stored.find((one) => one.seq === seq);
-    if (!entry || this._nodes.has(entry.key)) return entry?.key;
+    if (!entry || this._sheet.has(entry.key)) return entry?.key;
     const id = entry.message.tool_call_id;
     const caller = stored.find((one) => one.message.tool_calls?.some((call) => call.id === id));
     this._unfolded.add(`call:${id}`);
@@ -160,12 +161,11 @@ export class Conversation {
 
   /** Changes what is shown and keeps what one looks at where it is, while messages come and go above it. */
   _steadily(change) {
-    const top = this._scroller.getBoundingClientRect().top;
-    const seen = [...this._list.children].map((node) => ({ node, at: node.getBoundingClientRect() })).filter(({ node, at }) => at.bottom > top && node.dataset.key);
-    change();
-    this.render();
-    const still = seen.map(({ node, at }) => ({ node: this._nodes.get(node.dataset.key)?.node, at })).find(({ node }) => node?.isConnected);
-    if (still && !this._following) this._scroller.scrollTop += still.node.getBoundingClientRect().top - still.at.top;
+    const shift = this._sheet.shiftBy(() => {
+      change();
+      this.render();
+    }, this._scroller.getBoundingClientRect().top);
+    if (!this._following) this._scroller.scrollTop += shift;
   }
 
   /** Takes an event of the run; what it changes is drawn with the next frame. */
@@ -180,24 +180,9 @@ export class Conversation {
       this._frame = null;
       const what = this._change;
       this._change = null;
-      if (what !== "text" || !this._grow()) this.render();
+      if (what !== "text" || !this._sheet.grow([...this.transcript.live.values()])) this.render();
       this._follow();
     });
-  }
-
-  /** Only the newest message grew: its text is written on. */
-  _grow() {
-    const entries = [...this.transcript.live.values()];
-    return entries.length > 0 && entries.every((entry) => this._growOne(entry));
-  }
-
-  _growOne(entry) {
-    const shown = this._nodes.get(entry.key);
-    if (!shown) return false;
-    if (shown.version === entry.version) return true;
-    if (!growText(shown.node, entry)) return false;
-    shown.version = entry.version;
-    return true;
   }
 
   _follow() {
@@ -205,24 +190,7 @@ export class Conversation {
   }
 
   render() {
-    const wanted = this._wanted();
-    const kept = new Set(wanted.map(({ key }) => key));
-    for (const [key, { node }] of this._nodes) {
-      if (kept.has(key)) continue;
-      node.remove();
-      this._nodes.delete(key);
-    }
-    const nodes = wanted.map((item) => this._nodeOf(item));
-    let place = this._list.firstChild;
-    for (const node of nodes) {
-      if (node === place) place = place.nextSibling;
-      else this._list.insertBefore(node, place);
-    }
-    while (place) {
-      const next = place.nextSibling;
-      place.remove();
-      place = next;
-    }
+    this._sheet.show(this._wanted());
     this._follow();
     this._scrolledLater();
   }
@@ -232,24 +200,14 @@ export class Conversation {
     if (this.transcript.hasOlder && this._scroller.scrollHeight <= this._scroller.clientHeight + NEAR) this._scrolled();
   }
 
-  /** A node is built again only when its stamp is another one. */
-  _nodeOf({ key, stamp, build }) {
-    const known = this._nodes.get(key);
-    if (known && known.stamp === stamp) return known.node;
-    const node = build();
-    keepFocus(known?.node, node);
-    this._nodes.set(key, { node, stamp, version: Number(String(stamp).split("/")[0]) || 0 });
-    return node;
-  }
-
   _wanted() {
     const { transcript } = this;
-    const view = this._view();
+    const view = new View(transcript, { interrupts: this.interrupts, busy: this.busy, unfolded: this._unfolded, deeds: this.deeds, render: () => this.render() });
     const list = [];
     if (!this.threadId) return [this._item("welcome", "0", () => this.deeds.welcome())];
     if (transcript.hasOlder) list.push(this._item("older", "0", () => h("p", { class: "loading" }, t("loading"))));
     const markers = transcript.shownMarkers();
-    for (const entry of this._shown(transcript.entries())) {
+    for (const entry of view.shown()) {
       while (markers.length && entry.seq !== null && markers[0].after_seq < entry.seq) list.push(this._marker(markers.shift()));
       list.push(this._message(entry, view));
     }
@@ -264,7 +222,7 @@ export class Conversation {
   }
 
   _message(entry, view) {
-    const calls = (entry.message.tool_calls ?? []).map((call) => [view.resultOf(call.id)?.id, view.delegation(call.id)?.status, view.nested(call.id)?.map((one) => one.version).join()].join(":"));
+    const calls = (entry.message.tool_calls ?? []).map((call) => [view.resultOf(call.id)?.id, view.waits(call.id), view.delegation(call.id)?.status, view.nested(call.id)?.map((one) => one.version).join()].join(":"));
     const unfolded = [...this._unfolded].filter((key) => key.includes(entry.key) || key.endsWith(":all")).join();
     const stamp = [entry.version, entry.seq, entry.archived, entry.pinned, Boolean(entry.html), this.busy && calls.length > 0, calls.join("|"), unfolded.length].join("/");
     return this._item(entry.key, stamp, () => messageNode(entry, view));
@@ -283,37 +241,6 @@ export class Conversation {
     return list;
   }
 
-  /** Results stand inside their calls; those of calls that are not loaded stand alone. */
-  _shown(entries) {
-    const calls = new Set(entries.flatMap((entry) => (entry.message.tool_calls ?? []).map((call) => call.id)));
-    return entries.filter((entry) => entry.message.type !== "tool" || !calls.has(entry.message.tool_call_id));
-  }
-
-  _view() {
-    const { transcript } = this;
-    const results = resultsOf(transcript.entries());
-    return {
-      busy: this.busy,
-      unfolded: this._unfolded,
-      keep: (key, open) => (open ? this._unfolded.add(key) : this._unfolded.delete(key)),
-      unfold: (key) => {
-        this._unfolded.add(key);
-        this.render();
-      },
-      resultOf: (id) => results.get(id) ?? null,
-      delegation: (id) => transcript.delegations.get(id) ?? null,
-      nested: (id) => (transcript.nested.has(id) ? [...transcript.nested.get(id).values()] : null),
-      nestedResult: (id) => {
-        const within = resultsOf([...transcript.nested.get(id).values()]);
-        return (call) => within.get(call) ?? null;
-      },
-      copy: this.deeds.copy,
-      pin: this.deeds.pin,
-      edit: this.deeds.edit,
-      retry: this.deeds.retry,
-    };
-  }
-
   _keeper(key) {
     return {
       open: this._unfolded.has(key),
@@ -324,8 +251,4 @@ export class Conversation {
   _item(key, stamp, build) {
     return { key, stamp, build };
   }
-}
-
-function resultsOf(entries) {
-  return new Map(entries.filter((entry) => entry.message.type === "tool").map((entry) => [entry.message.tool_call_id, entry.message]));
 }

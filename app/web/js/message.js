@@ -7,7 +7,7 @@ import { t } from "./i18n.js";
 const LONG = 12_000; // characters of a text that is shown whole
 const LONG_RESULT = 4_000;
 
-/** `view` knows results of calls, delegations, what is unfolded, and what the person may do: see conversation.js. */
+/** `view` knows results of calls, delegations, what is unfolded, and what the person may do: see view.js. */
 export function messageNode(entry, view) {
   const { message } = entry;
   const classes = ["message", `is-${message.type}`, entry.archived ? "is-archived" : "", entry.pinned ? "is-pinned" : "", entry.cut ? "is-cut" : ""];
@@ -87,7 +87,7 @@ function fold(view, key, name, summary, content) {
 function callNode(call, view) {
   const result = view.resultOf(call.id);
   const delegation = view.delegation(call.id);
-  const state = callState(result, delegation, view.busy);
+  const state = view.waits(call.id) ? "waiting" : callState(result, delegation, view.busy);
   const summary = [h("span", { class: `dot ${state}`, title: t(`call.${state}`) }), h("span", { class: "name" }, call.name), h("span", { class: "gist" }, gistOf(call)), h("span", { class: "sr" }, t(`call.${state}`))];
   return fold(view, `call:${call.id}`, "call", summary, () =>
     h(
@@ -110,7 +110,7 @@ function callState(result, delegation, busy) {
 function subagent(call, view) {
   const said = view.nested(call.id);
   if (!said?.length) return null;
-  const inner = said.filter((entry) => entry.message.type !== "tool").map((entry) => messageNode(entry, { ...view, resultOf: view.nestedResult(call.id), actions: false }));
+  const inner = said.filter((entry) => entry.message.type !== "tool").map((entry) => messageNode(entry, { ...view, resultOf: view.nestedResult(call.id), waits: () => false, actions: false }));
   return [h("h4", {}, t("subagent")), h("div", { class: "nested" }, inner)];
 }
 

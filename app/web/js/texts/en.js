@@ -77,6 +77,7 @@ export default {
   "call.done": "done",
   "call.failed": "failed",
   "call.open": "without a result",
+  "call.waiting": "waiting for you",
   question: "A question for you",
   yourAnswer: "Your answer",
   answer: "Answer",

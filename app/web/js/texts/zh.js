@@ -77,6 +77,7 @@ export default {
   "call.done": "完成",
   "call.failed": "失败",
   "call.open": "没有结果",
+  "call.waiting": "等待您的回答",
   question: "有问题需要您回答",
   yourAnswer: "您的回答",
   answer: "回答",
