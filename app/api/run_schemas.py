@@ -11,22 +11,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from app.errors import BadRequest, InvalidInput
 from app.services.problems import validation_detail
-from app.services.runs.graph_events import STREAM_MODES
+from app.services.runs.graph_events import STREAM_MODES, StreamMode
 from app.services.runs.request import RunRequest
 from app.services.threads.sanitize import refuse_auth, refuse_reserved
 
-StreamMode = Literal[
-    "values",
-    "updates",
-    "messages",
-    "messages-tuple",
-    "custom",
-    "checkpoints",
-    "tasks",
-    "debug",
-    "events",
-    "tools",
-]
 _CHECKPOINT_KEYS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
 RECURSION_LIMIT_MAX = 10_000
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated
 
-from langchain.tools import ToolRuntime
 from langchain_core.messages import ToolMessage
-from langchain_core.tools import BaseTool, ToolException
+from langchain_core.tools import BaseTool
 from pydantic import Field
 
+from app.agent.tools.call import Runtime, thread_id_of, told_to_the_model
 from app.agent.tools.method import tool_of
 from app.agent.tools.mounts import Mount
 from app.agent.tools.reading import Files
 from app.agent.tools.search import Query
 from app.agent.tools.workspace import Workspace, Workspaces
-from app.errors import ThreadkeepError
 
-Runtime = ToolRuntime[Any, Any]
 FilePath = Annotated[
     str, Field(description="Path of the file, relative to the workspace, like 'notes/plan.md'.")
 ]
@@ -109,16 +107,16 @@ class _Files:
     @contextmanager
     def _files(self, path: str, runtime: Runtime) -> Iterator[Files]:
         """The files that the path leads to, for reading."""
-        with _told_to_the_model():
-            yield self._mount(path) or self._workspaces.of(_thread_id(runtime))
+        with told_to_the_model():
+            yield self._mount(path) or self._workspaces.of(thread_id_of(runtime, "workspace"))
 
     @contextmanager
     def _workspace(self, path: str, runtime: Runtime) -> Iterator[Workspace]:
         """The files that the path leads to, for changing."""
-        with _told_to_the_model():
+        with told_to_the_model():
             if mount := self._mount(path):
                 mount.refuse_to_change(path)
-            yield self._workspaces.of(_thread_id(runtime))
+            yield self._workspaces.of(thread_id_of(runtime, "workspace"))
 
     def _mount(self, path: str) -> Mount | None:
         return next((mount for mount in self._mounts if mount.holds(path)), None)
@@ -132,18 +130,3 @@ class _Files:
         return ToolMessage(
             text, name="read_file", tool_call_id=runtime.tool_call_id, additional_kwargs=dict(stamp)
         )
-
-
-def _thread_id(runtime: Runtime) -> str:
-    thread_id = runtime.config.get("configurable", {}).get("thread_id")
-    if not isinstance(thread_id, str):
-        raise ToolException("There is no workspace here: the run belongs to no thread.")
-    return thread_id
-
-
-@contextmanager
-def _told_to_the_model() -> Iterator[None]:
-    try:
-        yield
-    except ThreadkeepError as error:
-        raise ToolException(error.detail) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 from langchain_core.messages import (
     BaseMessage,
@@ -26,7 +26,7 @@ from app.services.thread_events.recorded import (
 )
 from app.services.thread_events.tools import ToolEvents
 
-STREAM_MODES = (
+StreamMode = Literal[
     "values",
     "updates",
     "messages",
@@ -37,7 +37,8 @@ STREAM_MODES = (
     "debug",
     "events",
     "tools",
-)
+]
+STREAM_MODES: tuple[StreamMode, ...] = get_args(StreamMode)
 # What the contract calls a mode and what LangGraph calls it, where they differ.
 _GRAPH_MODES = {"messages-tuple": "messages"}
 _EVENTS = "events"
