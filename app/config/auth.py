@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from app.config.models import reference_name
+from app.config.models import looked_up
 from app.config.values import Section, Text, refuse
 from app.errors import ConfigError
 
@@ -72,11 +72,7 @@ class JwtSettings(Section):
         """The secret itself; ``$NAME`` is read from the environment. Raises ConfigError."""
         if self.secret is None:
             return None
-        text = self.secret.get_secret_value()
-        if name := reference_name(text):
-            text = environ.get(name, "")
-            if not text:
-                raise ConfigError(f"auth.jwt.secret: the variable ${name} it refers to is not set")
+        text = looked_up(self.secret, environ, "auth.jwt.secret")
         if len(text.encode()) < SHORTEST_SECRET_BYTES:
             raise ConfigError(f"auth.jwt.secret: must have {SHORTEST_SECRET_BYTES} bytes or more")
         return text

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, model_validator
+from pydantic import BeforeValidator, ConfigDict, SecretStr, model_validator
 
 from app.config.imports import TARGET
 from app.config.values import PositiveWhole, Section, Text, non_blank, refuse
+from app.errors import ConfigError
 
 DEMO_MODEL_NAME = "demo"
 """The offline model that answers when no configured model can be used."""
@@ -106,6 +107,17 @@ def reference_name(value: str) -> str | None:
     """The variable that ``$NAME`` or ``${NAME}`` refers to, or None for any other text."""
     found = _REFERENCE.fullmatch(value)
     return (found[1] or found[2]) if found else None
+
+
+def looked_up(secret: SecretStr, environ: Mapping[str, str], key: str) -> str:
+    """The secret itself; ``$NAME`` is read from the environment. Raises ConfigError, which names the ``key``, when the
+    variable is not set or empty."""
+    text = secret.get_secret_value()
+    if name := reference_name(text):
+        text = environ.get(name, "")
+        if not text:
+            raise ConfigError(f"{key}: the variable ${name} it refers to is not set")
+    return text
 
 
 def _references(value: Any) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, SecretStr, field_validator
 
-from app.config.models import reference_name
+from app.config.models import looked_up
 from app.config.values import PositiveNumber, PositiveWhole, Section, Text, refuse
 from app.errors import ConfigError
 
@@ -54,11 +54,7 @@ class WebhookSettings(Section):
         """The key of the signatures; ``$NAME`` is read from the environment. Raises ConfigError."""
         if self.secret is None:
             return None
-        text = self.secret.get_secret_value()
-        if name := reference_name(text):
-            text = environ.get(name, "")
-            if not text:
-                raise ConfigError(f"webhooks.secret: the variable ${name} it refers to is not set")
+        text = looked_up(self.secret, environ, "webhooks.secret")
         if len(text) < SHORTEST_SECRET:
             raise ConfigError(f"webhooks.secret: must have {SHORTEST_SECRET} characters or more")
         return text.encode()
