@@ -19,7 +19,7 @@ from tests.support.gateway import Gateway, serving
 from tests.support.places import quick_folder
 from tests.support.postgres import clone, template_database
 
-pytest_plugins = ["tests.support.provider"]
+pytest_plugins = ["tests.support.provider", "tests.support.rig"]
 
 # Every client of the suite reads the certificates of all authorities, 16 ms each, and speaks HTTP on this machine. One
 # context is enough for all of them.

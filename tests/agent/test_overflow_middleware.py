@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from tests.support.answers import Fail, Reply, Request, answer_of
 from tests.support.overflow_shapes import LOOKALIKES, OVERFLOWS, ErrorShape
-from tests.support.rig import SMALL, Rig, rigged
+from tests.support.rig import SMALL, Rig, shared_rig
 from tests.support.threads import SUMMARY, Message, Thread, events_of, new_thread, statuses, talk
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -27,17 +25,7 @@ def fits(request: Request) -> bool:
     return request.tokens <= LIMIT
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def served(tmp_path_factory: pytest.TempPathFactory, database_template: str) -> AsyncIterator[Rig]:
-    folder = tmp_path_factory.mktemp("overflow")
-    async with rigged(folder, database_template, NEVER, retries=0) as rig:
-        yield rig
-
-
-@pytest.fixture
-def rig(served: Rig) -> Rig:
-    served.reset()
-    return served
+served = shared_rig("overflow", NEVER, retries=0)
 
 
 def error_of(parts: list[Any]) -> dict[str, Any]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 
 from tests.support.answers import Reply
-from tests.support.rig import SMALL, Rig, rigged
+from tests.support.rig import SMALL, Rig, rigged, shared_rig
 from tests.support.threads import SUMMARY, new_thread, talk, tool_round
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -32,23 +30,10 @@ FIELDS = {
 }
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def served(tmp_path_factory: pytest.TempPathFactory, database_template: str) -> AsyncIterator[Rig]:
-    async with rigged(tmp_path_factory.mktemp("compact"), database_template, SMALL) as rig:
-        yield rig
+served = shared_rig("compact", SMALL)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def untriggered(tmp_path_factory: pytest.TempPathFactory, database_template: str) -> AsyncIterator[Rig]:
-    folder = tmp_path_factory.mktemp("untriggered")
-    async with rigged(folder, database_template, {"keep": {"type": "messages", "value": 4}}) as rig:
-        yield rig
-
-
-@pytest.fixture
-def rig(served: Rig) -> Rig:
-    served.reset()
-    return served
+untriggered = shared_rig("untriggered", {"keep": {"type": "messages", "value": 4}})
 
 
 async def test_every_field_of_the_answer_says_what_was_done(rig: Rig) -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 
 from tests.support.answers import Hang, Reply
-from tests.support.rig import SMALL, Rig, rigged
+from tests.support.rig import SMALL, Rig, rigged, shared_rig
 from tests.support.threads import new_thread, statuses, talk
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -20,16 +18,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 HISTORY = talk(12)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def served(tmp_path_factory: pytest.TempPathFactory, database_template: str) -> AsyncIterator[Rig]:
-    async with rigged(tmp_path_factory.mktemp("refusals"), database_template, SMALL) as rig:
-        yield rig
-
-
-@pytest.fixture
-def rig(served: Rig) -> Rig:
-    served.reset()
-    return served
+served = shared_rig("refusals", SMALL)
 
 
 def refused(response: httpx.Response, status: int, code: str, *parts: str) -> None:

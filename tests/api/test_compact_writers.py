@@ -14,7 +14,7 @@ from langgraph_sdk.errors import ConflictError
 
 from tests.support.answers import Hang, Reply
 from tests.support.gateway import Gateway
-from tests.support.rig import SMALL, Rig, rigged
+from tests.support.rig import SMALL, Rig, shared_rig
 from tests.support.threads import (
     SUMMARY,
     Thread,
@@ -31,22 +31,13 @@ HISTORY = talk(12)
 QUESTION = {"messages": [{"role": "user", "content": "And now?"}]}
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def served(tmp_path_factory: pytest.TempPathFactory, database_template: str) -> AsyncIterator[Rig]:
-    async with rigged(tmp_path_factory.mktemp("writers"), database_template, SMALL) as rig:
-        yield rig
+served = shared_rig("writers", SMALL)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def replica(served: Rig, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Gateway]:
     async with served.replica(tmp_path_factory.mktemp("replica")) as gateway:
         yield gateway
-
-
-@pytest.fixture
-def rig(served: Rig) -> Rig:
-    served.reset()
-    return served
 
 
 @asynccontextmanager

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import psycopg
 import pytest
-import pytest_asyncio
 
 from app.persistence.copies import COPIED, NOT_COPIED
-from tests.support.rig import SMALL, Rig, rigged
+from tests.support.rig import SMALL, Rig, shared_rig
 from tests.support.threads import Thread, new_thread, talk
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def served(tmp_path_factory: pytest.TempPathFactory, database_template: str) -> AsyncIterator[Rig]:
-    async with rigged(tmp_path_factory.mktemp("copy"), database_template, SMALL) as rig:
-        yield rig
-
-
-@pytest.fixture
-def rig(served: Rig) -> Rig:
-    served.reset()
-    return served
+served = shared_rig("copy", SMALL)
 
 
 async def copied(thread: Thread) -> Thread:

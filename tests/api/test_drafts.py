@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 
 from app.persistence.database import connect
 from app.persistence.drafts import DraftStore
 from tests.support.answers import Fail, Hang, Reply
-from tests.support.rig import SMALL, Rig, rigged
+from tests.support.rig import SMALL, Rig, rigged, shared_rig
 from tests.support.threads import SUMMARY, Message, Thread, is_summary_call, new_thread, talk, tool_round
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -28,19 +26,7 @@ IDS = [message["id"] for message in HISTORY]
 OWN = "## Intent\nWritten by a person: forty beds, and the seeds are ordered."
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["delta", "full"])
-async def served(
-    tmp_path_factory: pytest.TempPathFactory, database_template: str, request: pytest.FixtureRequest
-) -> AsyncIterator[Rig]:
-    folder = tmp_path_factory.mktemp("drafts")
-    async with rigged(folder, database_template, ROOMY, checkpoint_mode=request.param) as rig:
-        yield rig
-
-
-@pytest.fixture
-def rig(served: Rig) -> Rig:
-    served.reset()
-    return served
+served = shared_rig("drafts", ROOMY, modes=("delta", "full"))
 
 
 async def drafted(thread: Thread, **body: Any) -> dict[str, Any]:

@@ -46,12 +46,6 @@ async def served(tmp_path_factory: pytest.TempPathFactory, database_template: st
             yield rig
 
 
-@pytest.fixture
-def rig(served: Rig) -> Rig:
-    served.reset()
-    return served
-
-
 @asynccontextmanager
 async def thread_of(rig: Rig, graph: str, messages: list[Message] | None = None) -> AsyncIterator[Thread]:
     """A thread of the graph that holds ``messages``."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
-from tests.support.rig import SMALL, Rig, rigged
+from tests.support.rig import SMALL, Rig, shared_rig
 from tests.support.threads import Message, Thread, new_thread, talk, tool_round
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -17,17 +15,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 HISTORY = talk(12)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def served(tmp_path_factory: pytest.TempPathFactory, database_template: str) -> AsyncIterator[Rig]:
-    folder = tmp_path_factory.mktemp("messages")
-    async with rigged(folder, database_template, SMALL, dynamic_context={"enabled": True}) as rig:
-        yield rig
-
-
-@pytest.fixture
-def rig(served: Rig) -> Rig:
-    served.reset()
-    return served
+served = shared_rig("messages", SMALL, dynamic_context={"enabled": True})
 
 
 def said(entries: list[dict[str, Any]]) -> list[Message]:

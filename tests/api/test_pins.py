@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 import pytest
-import pytest_asyncio
 
 from tests.support.answers import Fail, Hang, Reply
-from tests.support.rig import SMALL, Rig, rigged
+from tests.support.rig import SMALL, Rig, shared_rig
 from tests.support.threads import SUMMARY, Message, Thread, new_thread, statuses, talk, tool_round
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -22,19 +20,7 @@ PINNING = {**SMALL, "pin_budget_tokens": BUDGET}
 HISTORY = talk(12)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["delta", "full"])
-async def served(
-    tmp_path_factory: pytest.TempPathFactory, database_template: str, request: pytest.FixtureRequest
-) -> AsyncIterator[Rig]:
-    folder = tmp_path_factory.mktemp("pins")
-    async with rigged(folder, database_template, PINNING, checkpoint_mode=request.param) as rig:
-        yield rig
-
-
-@pytest.fixture
-def rig(served: Rig) -> Rig:
-    served.reset()
-    return served
+served = shared_rig("pins", PINNING, modes=("delta", "full"))
 
 
 def path(thread: Thread, message_id: str) -> str:

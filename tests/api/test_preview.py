@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from psycopg import AsyncConnection
 
 from app.persistence.database import connect
 from tests.support.answers import Hang, Reply
-from tests.support.rig import SMALL, Rig, rigged
+from tests.support.rig import SMALL, Rig, rigged, shared_rig
 from tests.support.threads import Thread, new_thread, talk, tool_round
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -29,16 +27,7 @@ SELECT (SELECT count(*) FROM checkpoints) AS checkpoints, (SELECT count(*) FROM 
 """
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def served(tmp_path_factory: pytest.TempPathFactory, database_template: str) -> AsyncIterator[Rig]:
-    async with rigged(tmp_path_factory.mktemp("preview"), database_template, ROOMY) as rig:
-        yield rig
-
-
-@pytest.fixture
-def rig(served: Rig) -> Rig:
-    served.reset()
-    return served
+served = shared_rig("preview", ROOMY)
 
 
 async def plan(thread: Thread, **body: Any) -> dict[str, Any]:

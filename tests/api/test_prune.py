@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from tests.support.answers import Reply, ToolCall
-from tests.support.rig import SMALL, Rig, rigged
+from tests.support.rig import SMALL, Rig, shared_rig
 from tests.support.threads import Thread, new_thread, seen_from, talk
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["delta", "full"])
-async def served(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, database_template: str
-) -> AsyncIterator[Rig]:
-    folder = tmp_path_factory.mktemp("prune")
-    async with rigged(folder, database_template, SMALL, checkpoint_mode=request.param) as rig:
-        yield rig
-
-
-@pytest.fixture
-def rig(served: Rig) -> Rig:
-    served.reset()
-    return served
+served = shared_rig("prune", SMALL, modes=("delta", "full"))
 
 
 async def pruned(thread: Thread, strategy: str = "keep_latest", *more: str) -> dict[str, Any]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx
 import pytest
-import pytest_asyncio
 
 from tests.support.answers import Hang, Reply
-from tests.support.rig import SMALL, Rig, rigged
+from tests.support.rig import SMALL, Rig, shared_rig
 from tests.support.threads import SUMMARY, Message, Thread, new_thread, seen_from, statuses, talk, tool_round
+from tests.support.undoing import channels, compacted, refused, said
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -35,23 +33,10 @@ ASKED: dict[str, Any] = {"messages": [{"role": "user", "content": "?"}]}
 NOBODY = "6f2a3a7e-0000-4000-8000-000000000000"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def served(tmp_path_factory: pytest.TempPathFactory, database_template: str) -> AsyncIterator[Rig]:
-    async with rigged(tmp_path_factory.mktemp("undo"), database_template, SMALL) as rig:
-        yield rig
+served = shared_rig("undo", SMALL)
 
 
-@pytest.fixture
-def rig(served: Rig) -> Rig:
-    served.reset()
-    return served
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def full(tmp_path_factory: pytest.TempPathFactory, database_template: str) -> AsyncIterator[Rig]:
-    folder = tmp_path_factory.mktemp("full")
-    async with rigged(folder, database_template, SMALL, checkpoint_mode="full") as rig:
-        yield rig
+full = shared_rig("full", SMALL, checkpoint_mode="full")
 
 
 @pytest.fixture(params=["delta", "full"])
@@ -62,30 +47,9 @@ def either(request: pytest.FixtureRequest, served: Rig, full: Rig) -> Rig:
     return rig
 
 
-async def compacted(thread: Thread) -> str:
-    done = await thread.compacted()
-    assert done["compacted"], done
-    return str(done["compaction_id"])
-
-
-async def channels(thread: Thread) -> dict[str, Any]:
-    """All that the state holds but for the marker; a channel that is empty and one that is not there are the same."""
-    return {name: value for name, value in (await thread.values()).items() if value and name != "compaction"}
-
-
-async def said(thread: Thread) -> list[Message]:
-    return [entry["message"] for entry in await thread.conversation()]
-
-
 def last_of(values: dict[str, Any], count: int) -> list[Message]:
     messages: list[Message] = values["messages"]
     return messages[-count:]
-
-
-def refused(answer: httpx.Response, code: str, *words: str) -> None:
-    body = answer.json()
-    assert (answer.status_code, body["code"]) == (409, code), body
-    assert all(word in body["detail"] for word in words), body
 
 
 async def test_an_undo_brings_back_what_was_there_and_keeps_what_was_said_since(either: Rig) -> None:

@@ -2,54 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Any
-
-import httpx
 import pytest
-import pytest_asyncio
 
 from app.persistence.database import connect
 from tests.support.answers import Reply
-from tests.support.rig import SMALL, Rig, rigged
-from tests.support.threads import Message, Thread, new_thread, statuses, talk
+from tests.support.rig import SMALL, Rig, rigged, shared_rig
+from tests.support.threads import new_thread, statuses, talk
+from tests.support.undoing import channels, compacted, refused, said
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 HISTORY = talk(14)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def served(tmp_path_factory: pytest.TempPathFactory, database_template: str) -> AsyncIterator[Rig]:
-    async with rigged(tmp_path_factory.mktemp("undo-limits"), database_template, SMALL) as rig:
-        yield rig
-
-
-@pytest.fixture
-def rig(served: Rig) -> Rig:
-    served.reset()
-    return served
-
-
-async def compacted(thread: Thread) -> str:
-    done = await thread.compacted()
-    assert done["compacted"], done
-    return str(done["compaction_id"])
-
-
-async def channels(thread: Thread) -> dict[str, Any]:
-    """All that the state holds but for the marker; a channel that is empty and one that is not there are the same."""
-    return {name: value for name, value in (await thread.values()).items() if value and name != "compaction"}
-
-
-async def said(thread: Thread) -> list[Message]:
-    return [entry["message"] for entry in await thread.conversation()]
-
-
-def refused(answer: httpx.Response, code: str, *words: str) -> None:
-    body = answer.json()
-    assert (answer.status_code, body["code"]) == (409, code), body
-    assert all(word in body["detail"] for word in words), body
+served = shared_rig("undo-limits", SMALL)
 
 
 async def test_usage_reported_before_an_undo_does_not_count_after_it(rig: Rig) -> None:

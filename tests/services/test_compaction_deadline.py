@@ -27,12 +27,6 @@ async def served(tmp_path_factory: pytest.TempPathFactory, database_template: st
         yield rig
 
 
-@pytest.fixture
-def rig(served: Rig) -> Rig:
-    served.reset()
-    return served
-
-
 @pytest.mark.parametrize("scenario", SILENT, ids=str)
 async def test_a_person_gets_504_when_the_deadline_ends_it(rig: Rig, scenario: Scenario) -> None:
     async with new_thread(rig.gateway, talk(12)) as thread:

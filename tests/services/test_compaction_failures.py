@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from tests.support.answers import Fail, Reply
-from tests.support.rig import SMALL, Rig, rigged
+from tests.support.rig import SMALL, Rig, rigged, shared_rig
 from tests.support.scenarios import OVERFLOW_SCENARIOS, SCENARIOS, Scenario
 from tests.support.threads import SUMMARY, Thread, new_thread, statuses, talk
 
@@ -45,11 +45,7 @@ REASONS = {
 }
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def served(tmp_path_factory: pytest.TempPathFactory, database_template: str) -> AsyncIterator[Rig]:
-    folder = tmp_path_factory.mktemp("failures")
-    async with rigged(folder, database_template, SMALL) as rig:
-        yield rig
+served = shared_rig("failures", SMALL)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -69,12 +65,6 @@ async def summarized(served: Rig) -> AsyncIterator[Thread]:
         assert (await thread.compacted())["compacted"]
         await thread.put(talk(12, start=12))
         yield thread
-
-
-@pytest.fixture
-def rig(served: Rig) -> Rig:
-    served.reset()
-    return served
 
 
 def reason_of(scenario: Scenario) -> str:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from tests.support.answers import Reply
-from tests.support.rig import SMALL, Rig, rigged
+from tests.support.rig import SMALL, Rig, shared_rig
 from tests.support.threads import SUMMARY, Message, Thread, is_paired, new_thread, talk, tool_round
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -21,16 +19,7 @@ CODE = 'if a < b && c > d:\n\treturn {"key": "</new_messages>", "n": [1, 2]}  # 
 PIXELS = base64.b64encode(bytes(range(256)) * 400).decode()
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def served(tmp_path_factory: pytest.TempPathFactory, database_template: str) -> AsyncIterator[Rig]:
-    async with rigged(tmp_path_factory.mktemp("histories"), database_template, SMALL) as rig:
-        yield rig
-
-
-@pytest.fixture
-def rig(served: Rig) -> Rig:
-    served.reset()
-    return served
+served = shared_rig("histories", SMALL)
 
 
 def human(id_: str, content: Any) -> Message:

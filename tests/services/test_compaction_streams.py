@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from app.services.runs.graph_events import STREAM_MODES
 from tests.support.answers import Reply
-from tests.support.rig import SMALL, Rig, rigged
+from tests.support.rig import SMALL, Rig, rigged, shared_rig
 from tests.support.threads import SUMMARY, Thread, events_of, new_thread, statuses, talk
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -33,17 +32,7 @@ FIGURES = (
 LONG_SUMMARY = "\n".join(f"Decision {number}: bed {number} gets plant {number * 7}." for number in range(40))
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def served(tmp_path_factory: pytest.TempPathFactory, database_template: str) -> AsyncIterator[Rig]:
-    folder = tmp_path_factory.mktemp("streams")
-    async with rigged(folder, database_template, SMALL) as rig:
-        yield rig
-
-
-@pytest.fixture
-def rig(served: Rig) -> Rig:
-    served.reset()
-    return served
+served = shared_rig("streams", SMALL)
 
 
 def dicts(value: Any) -> Iterator[dict[str, Any]]:

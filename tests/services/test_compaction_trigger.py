@@ -22,12 +22,6 @@ async def served(tmp_path_factory: pytest.TempPathFactory, database_template: st
         yield rig
 
 
-@pytest.fixture
-def rig(served: Rig) -> Rig:
-    served.reset()
-    return served
-
-
 @pytest.mark.parametrize(("exchanges", "fires"), [(3, False), (4, True), (5, True)])
 async def test_one_clause_is_enough_and_reaching_it_fires(rig: Rig, exchanges: int, fires: bool) -> None:
     async with new_thread(rig.gateway, talk(exchanges)) as thread:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
-from tests.support.rig import SMALL, Rig, rigged
+from tests.support.rig import SMALL, Rig, shared_rig
 from tests.support.threads import Message, Thread, new_thread, talk, tool_round
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -17,13 +15,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 STEPS = ("say", "say", "use_tools", "edit", "compact", "compact", "compact", "undo", "undo", "redo", "fork")
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["delta", "full"])
-async def served(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, database_template: str
-) -> AsyncIterator[Rig]:
-    folder = tmp_path_factory.mktemp("steps")
-    async with rigged(folder, database_template, SMALL, checkpoint_mode=request.param) as rig:
-        yield rig
+served = shared_rig("steps", SMALL, modes=("delta", "full"))
 
 
 class Walk:

@@ -50,12 +50,6 @@ async def served(tmp_path_factory: pytest.TempPathFactory, database_template: st
         yield rig
 
 
-@pytest.fixture
-def rig(served: Rig) -> Rig:
-    served.reset()
-    return served
-
-
 def data_folder(rig: Rig) -> Path:
     return rig.gateway.core.settings.data_dir
 

@@ -36,12 +36,6 @@ async def served(tmp_path_factory: pytest.TempPathFactory, database_template: st
         yield rig
 
 
-@pytest.fixture
-def rig(served: Rig) -> Rig:
-    served.reset()
-    return served
-
-
 async def age(rig: Rig, thread: Thread, hours: int) -> None:
     async with rig.gateway.core.database.pool.connection() as connection:
         past = "now() - make_interval(hours => %s)"

@@ -41,12 +41,6 @@ async def served(
         yield rig
 
 
-@pytest.fixture
-def rig(served: Rig) -> Rig:
-    served.reset()
-    return served
-
-
 def keeps_originals(rig: Rig) -> bool:
     return bool(rig.sections["secrets"]["archive_originals"])
 

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+import pytest_asyncio
+
 from tests.support.answers import Answer, Behaviour, Reply, Request
 from tests.support.gateway import Gateway, serving
 from tests.support.postgres import clone
@@ -108,3 +111,27 @@ async def rigged(
             provider.when(is_summary_call, rig.summarize)
             provider.always(rig.answer)
             yield rig
+
+
+def shared_rig(
+    name: str, summarization: Mapping[str, Any], *models: str, modes: Sequence[str] = (), **sections: Any
+) -> Any:
+    """The fixture ``served`` of a module: one rig for its tests, or one for each of these checkpoint ``modes``."""
+
+    @pytest_asyncio.fixture(scope="module", loop_scope="module", params=modes or None)
+    async def served(
+        tmp_path_factory: pytest.TempPathFactory, database_template: str, request: pytest.FixtureRequest
+    ) -> AsyncIterator[Rig]:
+        given = {**sections, **({"checkpoint_mode": request.param} if modes else {})}
+        folder = tmp_path_factory.mktemp(name)
+        async with rigged(folder, database_template, summarization, models or ("main",), **given) as rig:
+            yield rig
+
+    return served
+
+
+@pytest.fixture
+def rig(served: Rig) -> Rig:
+    """The rig of the module, as if it were new."""
+    served.reset()
+    return served
