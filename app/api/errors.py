@@ -31,6 +31,7 @@ from app.errors import (
     ThreadkeepError,
     Unauthorized,
 )
+from app.persistence.outage import is_outage
 from app.services.problems import validation_detail
 from app.telemetry import redact
 
@@ -81,7 +82,8 @@ def error_response(error: Exception) -> Json:
         case HTTPException():
             code = _HTTP_CODES.get(error.status_code, "http_error")
             return _answer(error.status_code, code, str(error.detail), error.headers)
-        case _ if isinstance(error, DATABASE_GONE):
+        # Also behind an error of another library, such as the queue's.
+        case _ if isinstance(error, DATABASE_GONE) or is_outage(error):
             return _answer(503, DatabaseError.code, "The database cannot be reached; try again in a moment")
         case psycopg.DataError():
             return _answer(422, InvalidInput.code, "A value of the request cannot be stored")
@@ -125,7 +127,10 @@ class CatchAll:
             # After the first byte there is no status to change: the server has to cut the connection.
             if started:
                 raise
-            _log.exception("Unexpected error at %s %s", scope["method"], scope["path"])
+            if is_outage(error):
+                _log.warning("%s %s: %s", scope["method"], scope["path"], _one_line(error))
+            else:
+                _log.exception("Unexpected error at %s %s", scope["method"], scope["path"])
             await error_response(error)(scope, receive, send)
 
 

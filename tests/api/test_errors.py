@@ -6,6 +6,7 @@ import json
 
 import psycopg
 import pytest
+from procrastinate.exceptions import ConnectorException
 from psycopg_pool import PoolTimeout
 
 from app import errors
@@ -53,6 +54,13 @@ def test_a_lost_database_is_503_with_a_time_to_retry_and_without_its_text(error:
     assert response.status_code == 503
     assert int(response.headers["retry-after"]) > 0
     assert b"secret" not in response.body
+
+
+def test_a_lost_database_behind_an_error_of_the_queue_is_503_as_well() -> None:
+    error = ConnectorException("secret")
+    error.__cause__ = psycopg.OperationalError("secret")
+    assert error_response(error).status_code == 503
+    assert error_response(ConnectorException("secret")).status_code == 500
 
 
 def test_a_value_that_the_database_refuses_is_the_fault_of_the_request() -> None:
