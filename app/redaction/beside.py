@@ -37,8 +37,8 @@ _SETTER = re.compile(
     re.IGNORECASE,
 )
 _METHOD = re.compile(r"(?:set|with|check|hash|verify|encode|make)_?(?:[a-z]{0,16}_?)$", re.IGNORECASE)
-_STATEMENT = re.compile(
-    r"\b(?:create|alter|set|grant|identified|change|user|role|login|encrypted|with|server)\b", re.IGNORECASE
+_STATEMENT = frozenset(
+    "create alter set grant identified change user role login encrypted with server".split()
 )
 _LOGIN = re.compile(r"\blogin\s+\S+\s+$")
 
@@ -77,8 +77,8 @@ def is_argument(match: re.Match[str]) -> bool:
 
 def is_of_a_statement(match: re.Match[str]) -> bool:
     """``ALTER ROLE ann PASSWORD 'VALUE'``."""
-    statement = before(match, 200).rpartition(";")[2]
-    return is_password(match) and bool(_STATEMENT.search(statement)) and is_given(match["quoted"])
+    statement = before(match, 200).rpartition(";")[2].lower().split()
+    return not _STATEMENT.isdisjoint(statement) and is_password(match) and is_given(match["quoted"])
 
 
 def is_of_netrc(match: re.Match[str]) -> bool:
