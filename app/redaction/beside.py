@@ -38,7 +38,20 @@ _SETTER = re.compile(
 )
 _METHOD = re.compile(r"(?:set|with|check|hash|verify|encode|make)_?(?:[a-z]{0,16}_?)$", re.IGNORECASE)
 _STATEMENT = frozenset(
-    "create alter set grant identified change user role login encrypted with server".split()
+    [
+        "create",
+        "alter",
+        "set",
+        "grant",
+        "identified",
+        "change",
+        "user",
+        "role",
+        "login",
+        "encrypted",
+        "with",
+        "server",
+    ]
 )
 _LOGIN = re.compile(r"\blogin\s+\S+\s+$")
 
