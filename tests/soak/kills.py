@@ -298,7 +298,7 @@ def _settled(attempt: Attempt) -> list[str]:
         case _, "undo":
             return ["committed", "undone"]
         case _, "redo":
-            return ["committed", "committed", "committed"]
+            return ["committed", "undone", "committed"]
         case _:
             return ["committed", *before]
 
