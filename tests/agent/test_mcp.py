@@ -198,6 +198,8 @@ async def test_a_server_killed_between_calls_is_not_even_noticed(tmp_path: Path)
         async with asyncio.timeout(20):
             while is_running(pid):
                 await asyncio.sleep(0.02)
+        # That its output has ended, the session reads a moment later.
+        await asyncio.sleep(0.2)
         assert (await call(made, "add", a=1, b=2)).text == "3"
 
 

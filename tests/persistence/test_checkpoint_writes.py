@@ -21,6 +21,8 @@ from app.persistence.threads import ThreadStore
 
 OURS, THEIRS = "ours", "theirs"
 RUN = str(uuid.uuid4())
+# Part of the name of a test: it has to be the same in every process that collects it.
+PARENT = "1f0c9a52-6f0e-6c1b-8000-5d1f3c7e2a90"
 MESSAGES = [HumanMessage("a question", id="1"), AIMessage("an answer \0 with a NUL", id="2")]
 VALUES: Sequence[dict[str, Any]] = (
     {},
@@ -59,7 +61,7 @@ def _config(thread_id: str, more: dict[str, Any], checkpoint_id: str | None, ns:
 
 
 @pytest.mark.parametrize("values", VALUES, ids=lambda values: ",".join(values) or "nothing")
-@pytest.mark.parametrize(("ns", "parent"), [("", None), ("helper:1", str(uuid.uuid4()))])
+@pytest.mark.parametrize(("ns", "parent"), [("", None), ("helper:1", PARENT)])
 async def test_a_checkpoint_is_stored_as_langgraph_stores_it(
     savers: dict[str, tuple[Any, dict[str, Any]]],
     database: Any,
