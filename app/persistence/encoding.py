@@ -92,21 +92,24 @@ def dump_all(messages: Sequence[BaseMessage]) -> bytes | None:
         return None
 
 
-def load_all(data: bytes) -> list[BaseMessage]:
-    """The messages that were dumped. What ``encode`` makes of them is what it makes of the ones at hand then."""
-    items = _SERIALIZER.loads_typed((_ENCODING, data))
-    return [item if isinstance(item, BaseMessage) else _dressed(*item) for item in items]
+def load_all(data: bytes) -> list[tuple[str, Encoded]]:
+    """Id and forms of the messages that were dumped: what ``encode`` made of them at hand."""
+    return [_forms(*item) for item in _SERIALIZER.loads_typed((_ENCODING, data))]
 
 
-def _bare(message: BaseMessage) -> Any:
-    """Its type and its fields where that says all: a checkpoint's form takes more than twice as long."""
-    if type(message) is not _CLASSES.get(message.type):
-        return message
-    return message.type, message.__dict__, message.__pydantic_extra__
+def _bare(message: BaseMessage) -> tuple[Any, ...]:
+    """Its type and its fields where that says all: a checkpoint's form takes more than twice as long. A class of
+    somebody else may not be there any more when it is read, so its forms are made now."""
+    if type(message) is _CLASSES.get(message.type):
+        return message.type, message.__dict__, message.__pydantic_extra__
+    made = encode(message)
+    return None, message.id, (made.text, made.digest, made.original)
 
 
-def _dressed(kind: str, fields: dict[str, Any], extra: dict[str, Any] | None) -> BaseMessage:
-    message = _CLASSES[kind].model_construct(**fields)
-    if extra and message.__pydantic_extra__ is not None:
-        message.__pydantic_extra__.update(extra)
-    return message
+def _forms(kind: str | None, content: Any, rest: Any) -> tuple[str, Encoded]:
+    if kind is None:
+        return content, Encoded(*rest)
+    message = _CLASSES[kind].model_construct(**content)
+    if rest and message.__pydantic_extra__ is not None:
+        message.__pydantic_extra__.update(rest)
+    return content["id"], encode(message)

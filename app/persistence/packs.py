@@ -15,10 +15,12 @@ from langchain_core.messages import BaseMessage
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
-from app.persistence.encoding import dump_all, encode, load_all
+from app.persistence.encoding import Encoded, dump_all, encode, load_all
 
 # Messages of one pack, which is one transaction of the sorting: nobody waits long for it.
 _PER_PACK = 500
+# Clients' ids are a quarter as long. The indexes of the archive refuse one of some 2,000 bytes.
+_LONGEST_ID = 1000
 
 
 async def pack(
@@ -28,15 +30,22 @@ async def pack(
     # While the server writes one pack, the next one is encoded.
     async with conn.pipeline():
         for number, start in enumerate(range(0, len(removed), _PER_PACK)):
-            packed = dump_all(removed[start : start + _PER_PACK])
+            packed = _packed(removed[start : start + _PER_PACK])
             if packed is None:
                 break
             await conn.execute(_PACK, (thread_id, compaction_id, number, packed))
         else:
             return
-    # What no checkpoint can hold has no place in a pack.
     await conn.execute(_DROP, (thread_id, compaction_id))
-    await _sort_in(conn, thread_id, compaction_id, removed)
+    encoded = await asyncio.to_thread(lambda: [(message.id, encode(message)) for message in removed])
+    await _sort_in(conn, thread_id, compaction_id, encoded)
+
+
+def _packed(messages: Sequence[BaseMessage]) -> bytes | None:
+    """None for what might not be sorted in later: if that fails, then before anything is removed."""
+    if any(len((message.id or "").encode()) > _LONGEST_ID for message in messages):
+        return None
+    return dump_all(messages)
 
 
 async def unpack(pool: AsyncConnectionPool[Any], thread_id: str) -> None:
@@ -60,16 +69,19 @@ async def _unpack(conn: AsyncConnection[Any], thread_id: str, compaction_id: str
 
 
 async def _sort_in(
-    conn: AsyncConnection[Any], thread_id: str, compaction_id: str, removed: Sequence[BaseMessage]
+    conn: AsyncConnection[Any],
+    thread_id: str,
+    compaction_id: str,
+    removed: Sequence[tuple[str | None, Encoded]],
 ) -> None:
     """Archiving a message again (same id, same content) changes nothing."""
-    encoded = await asyncio.to_thread(lambda: [encode(message) for message in removed])
+    ids, encoded = [message_id for message_id, _ in removed], [forms for _, forms in removed]
     await conn.execute(
         _ARCHIVE,
         {
             "thread": thread_id,
             "compaction": compaction_id,
-            "ids": [message.id for message in removed],
+            "ids": ids,
             "digests": [item.digest for item in encoded],
             "texts": [item.text for item in encoded],
             "originals": [item.original for item in encoded],

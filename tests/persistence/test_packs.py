@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import sys
 import uuid
 from collections.abc import AsyncIterator, Sequence
+from types import ModuleType
 from typing import Any
 
 import psycopg
@@ -21,6 +24,7 @@ from app.persistence.pins import PinStore
 from app.persistence.recall import RecallStore
 from app.persistence.sizes import stored_bytes
 from app.persistence.threads import ThreadStore
+from app.services.recall.index import RecallIndexer
 from tests.persistence.test_archive import ODD
 
 LONG = [HumanMessage(f"number {number}", id=f"m{number}") for number in range(1203)]
@@ -57,6 +61,10 @@ class Table:
             cursor = await conn.execute(query.encode(), (self.thread_id, *parameters))
             return [next(iter(row.values())) for row in await cursor.fetchall()]
 
+    async def change(self, statement: str) -> None:
+        async with self.pool.connection() as conn:
+            await conn.execute(statement.encode(), (self.thread_id,))
+
     async def packs(self) -> int:
         [count] = await self.column("SELECT count(*) FROM archive_packs WHERE thread_id = %s")
         return int(count)
@@ -86,11 +94,38 @@ async def table(database: Database) -> AsyncIterator[Table]:
 def test_a_packed_message_is_archived_like_the_one_at_hand(message: BaseMessage) -> None:
     packed = dump_all([message])
     assert packed is not None
-    (back,) = load_all(packed)
-    at_hand, unpacked = encode(message), encode(back)
+    ((message_id, unpacked),) = load_all(packed)
+    at_hand = encode(message)
+    assert message_id == message.id
     assert (unpacked.text, unpacked.digest) == (at_hand.text, at_hand.digest)
     assert at_hand.original is not None and unpacked.original is not None
     assert repr(decode(unpacked.original)) == repr(decode(at_hand.original))
+
+
+async def test_a_message_whose_class_is_gone_when_it_is_sorted_is_archived_like_the_others(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = ModuleType("a_graph_of_somebody")
+    own = type("Own", (HumanMessage,), {"__module__": module.__name__})
+    with monkeypatch.context() as there:
+        there.setattr(module, "Own", own, raising=False)
+        there.setitem(sys.modules, module.__name__, module)
+        message = own("from a class of its own", id="own")
+        made = encode(message)
+        compaction_id = await table.begin([*LONG[:2], message])
+    await unpack(table.pool, table.thread_id)
+    assert await table.packs() == 0
+    found = [(id, digest) for id, digest, _ in await table.archive.removed(table.thread_id, compaction_id)]
+    assert found[2] == ("own", made.digest) and len(found) == 3
+    stored = "SELECT original FROM archived_messages WHERE thread_id = %s AND message_id = 'own'"
+    assert await table.column(stored) == [made.original]
+
+
+async def test_an_id_that_no_index_can_hold_fails_the_compaction_and_not_the_archive(table: Table) -> None:
+    endless = HumanMessage("hello", id=random.Random(5).randbytes(3000).hex())
+    with pytest.raises(psycopg.OperationalError, match="index row"):
+        await table.begin([*LONG[:2], endless])
+    assert await table.removed(await table.begin(LONG[:2])) == ["m0", "m1"]
 
 
 async def test_nothing_is_sorted_before_somebody_reads_and_nothing_waits_after_that(table: Table) -> None:
@@ -188,6 +223,24 @@ async def test_in_the_background_only_what_is_decided_is_sorted(table: Table) ->
     await store.sort_in(table.thread_id)
     assert await table.packs() == 0
     assert await store.is_behind(table.thread_id)
+
+
+async def test_threads_do_not_wait_for_one_that_cannot_be_sorted(database: Database, table: Table) -> None:
+    await table.commit(await table.begin(LONG[:3]))
+    for _ in range(5):
+        broken = Table(database, str(uuid.uuid4()))
+        await ThreadStore(database.pool).create(broken.thread_id, "", {})
+        await broken.commit(await broken.begin(LONG[:3]))
+        await broken.change("UPDATE archive_packs SET messages = 'no messages' WHERE thread_id = %s")
+    indexer = RecallIndexer(RecallStore(database.pool), period_s=0.01)
+    indexer.start()
+    try:
+        async with asyncio.timeout(10):
+            while await table.packs():
+                await asyncio.sleep(0.01)
+    finally:
+        await indexer.stop()
+    assert await broken.packs() == 1
 
 
 async def test_beside_what_no_checkpoint_can_hold_nothing_is_packed(table: Table) -> None:

@@ -61,13 +61,24 @@ class RecallIndexer:
         while True:
             await asyncio.sleep(self._period_s)
             try:
-                for thread_id in await self._store.threads_behind(_THREADS_AT_ONCE):
-                    await self.catch_up(thread_id)
+                behind = await self._store.threads_behind(_THREADS_AT_ONCE)
             except Exception as error:
                 # Whatever stopped it, the next round is needed.
-                log.warning(
-                    "cannot index archived messages: %s", one_line(error), exc_info=not is_outage(error)
-                )
+                shown = not is_outage(error)
+                log.warning("cannot index archived messages: %s", one_line(error), exc_info=shown)
+                continue
+            for thread_id in behind:
+                await self._try(thread_id)
+
+    async def _try(self, thread_id: str) -> None:
+        try:
+            await self.catch_up(thread_id)
+        except Exception as error:
+            # The other threads are not to wait for one that cannot be indexed.
+            shown = not is_outage(error)
+            log.warning(
+                "cannot index archived messages of %s: %s", thread_id, one_line(error), exc_info=shown
+            )
 
 
 def words_of(message: Unindexed) -> Sequence[Words]:
