@@ -18,7 +18,7 @@ INSERT INTO compactions (compaction_id, thread_id, kind, status, target_id) VALU
 
 
 async def test_what_was_taken_back_before_is_undone(database_url: str) -> None:
-    thread_id, out, back = str(uuid4()), uuid4(), uuid4()
+    thread_id, out, back, often, again = str(uuid4()), uuid4(), uuid4(), uuid4(), uuid4()
     told = [
         (out, "manual", "committed", None, "committed"),
         (uuid4(), "undo", "committed", out, "undone"),
@@ -27,6 +27,16 @@ async def test_what_was_taken_back_before_is_undone(database_url: str) -> None:
         (uuid4(), "redo", "committed", back, "undone"),
         (uuid4(), "undo", "committed", back, "committed"),
         (uuid4(), "undo", "failed", out, "failed"),
+        (often, "manual", "undone", None, "undone"),
+        (uuid4(), "undo", "committed", often, "undone"),
+        (uuid4(), "redo", "committed", often, "undone"),
+        (uuid4(), "undo", "committed", often, "committed"),
+        (uuid4(), "redo", "failed", often, "failed"),
+        (again, "manual", "committed", None, "committed"),
+        (uuid4(), "undo", "committed", again, "undone"),
+        (uuid4(), "redo", "committed", again, "undone"),
+        (uuid4(), "undo", "committed", again, "undone"),
+        (uuid4(), "redo", "committed", again, "committed"),
     ]
     async with empty_database(database_url) as url:
         await asyncio.to_thread(upgrade, url, "0013")
