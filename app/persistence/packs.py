@@ -8,7 +8,7 @@ of them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -19,6 +19,8 @@ from app.persistence.encoding import Encoded, dump_all, encode, load_all
 
 # Messages of one pack, which is one transaction of the sorting: nobody waits long for it.
 _PER_PACK = 500
+# A pack of large messages becomes two. Sorting ten megabytes takes a second.
+_PACK_BYTES = 10_000_000
 # Clients' ids are a quarter as long. The indexes of the archive refuse one of some 2,000 bytes.
 _LONGEST_ID = 1000
 
@@ -29,8 +31,7 @@ async def pack(
     """Write down what the compaction, whose record is there, removes. To be called in the transaction of the record."""
     # While the server writes one pack, the next one is encoded.
     async with conn.pipeline():
-        for number, start in enumerate(range(0, len(removed), _PER_PACK)):
-            packed = _packed(removed[start : start + _PER_PACK])
+        for number, packed in enumerate(_packed(removed, _PER_PACK)):
             if packed is None:
                 break
             await conn.execute(_PACK, (thread_id, compaction_id, number, packed))
@@ -41,11 +42,20 @@ async def pack(
     await _sort_in(conn, thread_id, compaction_id, encoded)
 
 
-def _packed(messages: Sequence[BaseMessage]) -> bytes | None:
-    """None for what might not be sorted in later: if that fails, then before anything is removed."""
-    if any(len((message.id or "").encode()) > _LONGEST_ID for message in messages):
-        return None
-    return dump_all(messages)
+def _packed(messages: Sequence[BaseMessage], most: int) -> Iterator[bytes | None]:
+    """Packs of at most so many messages, in their order; None instead of one that might not be sorted in later: if
+    that fails, then before anything is removed."""
+    for start in range(0, len(messages), most):
+        part = messages[start : start + most]
+        packed = dump_all(part) if all(map(_has_short_id, part)) else None
+        if packed is not None and len(packed) > _PACK_BYTES and len(part) > 1:
+            yield from _packed(part, (len(part) + 1) // 2)
+        else:
+            yield packed
+
+
+def _has_short_id(message: BaseMessage) -> bool:
+    return len((message.id or "").encode()) <= _LONGEST_ID
 
 
 async def unpack(pool: AsyncConnectionPool[Any], thread_id: str) -> None:

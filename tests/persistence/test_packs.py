@@ -128,6 +128,15 @@ async def test_an_id_that_no_index_can_hold_fails_the_compaction_and_not_the_arc
     assert await table.removed(await table.begin(LONG[:2])) == ["m0", "m1"]
 
 
+async def test_large_messages_are_in_packs_of_their_own(table: Table) -> None:
+    large = [HumanMessage("much " * 1_200_000, id=f"large{number}") for number in range(3)]
+    messages = [*LONG[:3], *large, *LONG[3:6]]
+    compaction_id = await table.begin(messages)
+    sizes = await table.column("SELECT length(messages) FROM archive_packs WHERE thread_id = %s")
+    assert len(sizes) == 4 and max(sizes) < 10_000_000
+    assert await table.removed(compaction_id) == [message.id for message in messages]
+
+
 async def test_nothing_is_sorted_before_somebody_reads_and_nothing_waits_after_that(table: Table) -> None:
     compaction_id = await table.begin(LONG)
     ids = [message.id for message in LONG]
