@@ -53,18 +53,28 @@ class Redactor:
             case str():
                 return self.text(value)
             case Mapping():
-                return {self.value(key): self._under(key, item) for key, item in value.items()}
+                named = _named(value)
+                return {
+                    self.value(key): self._under(named if named and key == "value" else key, item)
+                    for key, item in value.items()
+                }
             case list() | tuple():
                 return type(value)(map(self.value, value)) if type(value) in (list, tuple) else value
             case _:
                 return value
 
     def _under(self, key: Any, value: Any) -> Any:
+        if isinstance(key, str) and type(value) in (list, tuple):
+            return type(value)(self._under(key, item) for item in value)
         if not isinstance(key, str) or not isinstance(value, str):
             return self.value(value)
         prefix = f'{key}="'
-        named = self.text(f'{prefix}{value}"')
-        return named[len(prefix) : -1] if named.startswith(prefix) else self.text(value)
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        named = self.text(f'{prefix}{escaped}"')
+        if not named.startswith(prefix):
+            return self.text(value)
+        shown = named[len(prefix) : -1]
+        return shown if escaped == value or PLACEHOLDER.fullmatch(shown) else self.text(value)
 
     def _found(self, text: str) -> list[_Found]:
         """Where secrets stand, without overlaps, in order. What overlaps is one secret, so that no part of it stays."""
@@ -87,6 +97,12 @@ class Redactor:
             return f"[secret:{name}]"
         digest = hmac.digest(self._key, secret.encode("utf-8", "surrogatepass"), "sha256").hex()
         return f"[secret:{name}:{digest[:_DIGITS]}]"
+
+
+def _named(value: Mapping[Any, Any]) -> str | None:
+    """What a pair of a name and a value, as in lists of variables and headers, names."""
+    names = [name for key in ("name", "key") if isinstance(name := value.get(key), str)]
+    return names[0] if names and "value" in value else None
 
 
 def _hints(kinds: Iterable[Kind]) -> tuple[str, ...]:

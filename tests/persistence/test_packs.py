@@ -12,11 +12,19 @@ from typing import Any
 
 import psycopg
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    HumanMessage,
+    RemoveMessage,
+    ToolMessage,
+)
 
 from app.persistence.archive import ArchiveStore
 from app.persistence.compactions import CompactionRecord, CompactionStore
 from app.persistence.database import Database
+from app.persistence.discretion import Discretion
 from app.persistence.drafts import DraftStore
 from app.persistence.encoding import decode, dump_all, encode, load_all
 from app.persistence.packs import unpack
@@ -24,8 +32,10 @@ from app.persistence.pins import PinStore
 from app.persistence.recall import RecallStore
 from app.persistence.sizes import stored_bytes
 from app.persistence.threads import ThreadStore
+from app.redaction import Redactor
 from app.services.recall.index import RecallIndexer
 from tests.persistence.test_archive import ODD
+from tests.support.canaries import tables_with
 
 LONG = [HumanMessage(f"number {number}", id=f"m{number}") for number in range(1203)]
 UNUSUAL: Sequence[BaseMessage] = (
@@ -135,6 +145,32 @@ async def test_large_messages_are_in_packs_of_their_own(table: Table) -> None:
     sizes = await table.column("SELECT length(messages) FROM archive_packs WHERE thread_id = %s")
     assert len(sizes) == 4 and max(sizes) < 10_000_000
     assert await table.removed(compaction_id) == [message.id for message in messages]
+
+
+@pytest.mark.parametrize("originals", [True, False])
+async def test_where_originals_are_not_wanted_a_pack_has_no_secret_either(
+    table: Table, originals: bool
+) -> None:
+    key = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
+    table.records = CompactionStore(table.pool, Discretion(Redactor(), archive_originals=originals))
+    call = {"name": "f", "args": {"env": [key]}, "id": "c"}
+    messages = [
+        HumanMessage(f"with {key}", id="text", note=key),
+        AIMessage("", id="calls", tool_calls=[call], response_metadata={"headers": {"x": key}}),
+        AIMessageChunk(
+            content="", id="pieces", tool_call_chunks=[{"name": "f", "args": key, "id": "c", "index": 0}]
+        ),
+        ToolMessage("r", id="result", tool_call_id="c", artifact={"seen": key}),
+    ]
+    compaction_id = await table.begin(messages)
+    assert await table.packs() == 1
+    async with table.pool.connection() as conn:
+        found = await tables_with(conn, key)
+    assert found == ({"archive_packs"} if originals else set())
+    await table.removed(compaction_id)
+    async with table.pool.connection() as conn:
+        found = await tables_with(conn, key)
+    assert found == ({"archived_messages"} if originals else set())
 
 
 async def test_nothing_is_sorted_before_somebody_reads_and_nothing_waits_after_that(table: Table) -> None:

@@ -178,6 +178,29 @@ def test_values_inside_values_are_found_by_their_keys() -> None:
     assert value["text"] == KEYS["jwt"][0]
 
 
+@pytest.mark.parametrize(
+    ("value", "secret"),
+    [
+        ({"password": 'hun"ter22!'}, 'hun"ter22!'),
+        ({"password": 'hun\\ter22"x'}, 'hun\\ter22"x'),
+        ({"headers": {"x-api-key": ["hunT3r9xQzz81K", "hunT3r9xQzz81L"]}}, "hunT3r9xQzz81L"),
+        ({"env": [{"name": "DB_PASSWORD", "value": "hunT3r!9xQ"}]}, "hunT3r!9xQ"),
+        ({"variables": [{"key": "API_TOKEN", "value": "hunT3r9xQzz81K"}]}, "hunT3r9xQzz81K"),
+    ],
+)
+def test_values_are_found_by_their_keys_however_they_are_written(value: object, secret: str) -> None:
+    redacted = repr(REDACTOR.value(value))
+    assert repr(secret)[1:-1] not in redacted and "[secret:credential:" in redacted
+
+
+def test_of_values_with_quotes_that_are_no_secrets_every_sign_stays() -> None:
+    value = {
+        "args": [{"text": 'say "hello" \\ twice', "name": "title", "value": 'the "new" one'}],
+        "token": ["a", 3],
+    }
+    assert REDACTOR.value(value) == value
+
+
 @given(
     st.lists(
         st.sampled_from(
