@@ -151,6 +151,10 @@ def test_an_old_reminder_beyond_the_pin_budget_is_dropped_like_any_other() -> No
     assert words(planned(messages, keeping(2), "2026-01-01").keep)["2026-01-01"] == "pinned"
     over = planned(messages, keeping(2, pin_budget_tokens=1), "2026-01-01")
     assert words(over.remove)["2026-01-01"] == "superseded_reminder"
+    assert pin_prices(messages, ["2026-01-02", "2026-01-01"], COUNTER) == {
+        "2026-01-02": 0,
+        "2026-01-01": COUNTER.message(reminders[0]),
+    }
 
 
 def test_a_call_that_waits_for_its_result_stays_for_that() -> None:
