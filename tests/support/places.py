@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 _MEMORY = Path("/dev/shm")
-_ENOUGH_BYTES = 4 << 30
+_ENOUGH_BYTES = 2 << 30
 
 
 def quick_folder() -> Path | None:
