@@ -23,6 +23,7 @@ from langchain_core.messages import (
 
 from app.persistence.archive import ArchiveStore
 from app.persistence.compactions import CompactionRecord, CompactionStore
+from app.persistence.copies import CopyStore
 from app.persistence.database import Database
 from app.persistence.discretion import Discretion
 from app.persistence.drafts import DraftStore
@@ -218,6 +219,30 @@ async def test_a_thread_that_is_deleted_meanwhile_is_gone(table: Table) -> None:
     await sorting
     for name in ("archive_packs", "archived_messages", "compactions", "recall_pending"):
         assert await table.column(f"SELECT 1 FROM {name} WHERE thread_id = %s") == []
+
+
+@pytest.mark.parametrize("while_sorting", [False, True])
+async def test_a_copy_has_what_waits_to_be_sorted(
+    database: Database, table: Table, while_sorting: bool
+) -> None:
+    compaction_id = await table.begin(LONG[:700])
+    copy, holder = Table(database, str(uuid.uuid4())), str(uuid.uuid4())
+    reserve = (
+        "UPDATE threads SET reserved_by = %s, reserved_until = now() + interval '1 hour' WHERE thread_id = %s"
+    )
+    copies = CopyStore(table.pool)
+    async with table.pool.connection() as conn:
+        await conn.execute(reserve, (holder, table.thread_id))
+    await copies.begin(copy.thread_id, "", holder, 3600)
+    finish = copies.finish(table.thread_id, holder, copy.thread_id, holder)
+    async with asyncio.timeout(20):
+        if while_sorting:
+            assert await asyncio.gather(unpack(table.pool, table.thread_id), finish) == [None, True]
+        else:
+            assert await finish
+            assert await copy.packs() == await table.packs() == 2
+    for each in (copy, table):
+        assert await each.removed(compaction_id) == [message.id for message in LONG[:700]]
 
 
 @pytest.mark.parametrize("sorted_before", [False, True])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,42 @@ async def test_after_an_owner_was_erased_nothing_is_left(rig: Rig) -> None:
         erased = await rig.gateway.core.services.upkeep.erasure.erase_owner("")
         assert thread.id in erased.threads
         assert await kept(rig) == set()
+
+
+@pytest.mark.parametrize("whole_owner", [False, True])
+async def test_before_removed_messages_are_sorted_in_they_are_erased_as_well(
+    rig: Rig, whole_owner: bool
+) -> None:
+    async with new_thread(rig.gateway) as thread:
+        copied = await packed(rig, thread)
+        assert await kept(rig) >= {"archive_packs"}
+        erasure = rig.gateway.core.services.upkeep.erasure
+        if whole_owner:
+            await erasure.erase_owner("")
+        else:
+            for thread_id in (thread.id, copied.id):
+                await erasure.erase_thread(thread_id)
+        assert await kept(rig) == set()
+
+
+async def packed(rig: Rig, thread: Thread) -> Thread:
+    """Compact the thread and copy it before anybody sorts in what was removed."""
+    for number in count():
+        said = {"type": "human", "id": f"h{number}", "content": SAID}
+        await thread.put([said, *talk(18, start=number * 18)])
+        await thread.compacted()
+        answer = await thread.http.post(f"/threads/{thread.id}/copy")
+        copied = Thread(answer.json()["thread_id"], thread.client, thread.http)
+        if await waiting(rig, thread) and await waiting(rig, copied):
+            break
+        await thread.client.threads.delete(copied.id)
+    return copied
+
+
+async def waiting(rig: Rig, thread: Thread) -> bool:
+    async with rig.gateway.core.database.pool.connection() as connection:
+        found = await connection.execute("SELECT 1 FROM archive_packs WHERE thread_id = %s", (thread.id,))
+        return await found.fetchone() is not None
 
 
 async def test_by_age_only_what_is_old_and_idle_is_erased(rig: Rig) -> None:
