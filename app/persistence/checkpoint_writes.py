@@ -1,13 +1,15 @@
-"""What an executing run writes of its thread: a checkpoint, or what a task gave. Each in one statement that also holds
-the run, so that a worker which has lost the run writes nothing.
+"""What is written of a thread: a checkpoint, or what a task gave. Each in one statement that also holds the run which
+writes it, so that a worker which has lost the run writes nothing.
 
 The tables, and what is kept where, are those of LangGraph's saver, which reads it. That one writes the same in several
-statements, which would take a transaction around them to hold the run.
+statements, which would take a transaction around them to hold the run, and fails at scalars that JSON in PostgreSQL
+cannot hold.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +30,6 @@ from app.persistence.rollback import input_task
 
 # What takes long to encode must not keep others waiting. For less, a thread of its own would take longer than the work.
 LARGE = 100
-_INLINE = (str, int, float, bool, type(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +42,16 @@ class Statement:
 
 async def put_statement(
     serde: SerializerProtocol,
-    attempt: tuple[str, int],
+    attempt: tuple[str, int] | None,
     config: RunnableConfig,
     checkpoint: Checkpoint,
     metadata: CheckpointMetadata,
     new_versions: ChannelVersions,
 ) -> Statement:
-    """Store a checkpoint under the one that ``config`` names. Scalars stay in it, other values are blobs of their own,
-    one for each version of a channel."""
+    """Store a checkpoint under the one that ``config`` names; without an ``attempt`` no run is held. Scalars stay in
+    it, other values are blobs of their own, one for each version of a channel."""
     values = checkpoint["channel_values"]
-    apart = {name: value for name, value in values.items() if not isinstance(value, _INLINE)}
+    apart = {name: value for name, value in values.items() if not _stays(value)}
     changed = [name for name in new_versions if name in apart]
     encoded = await _encoded(serde, [apart[name] for name in changed])
     # A snapshot of a delta channel leaves its mark: who reads must know that there is one.
@@ -60,7 +61,7 @@ async def put_statement(
         if name not in apart or isinstance(value, _DeltaSnapshot)
     }
     return Statement(
-        _PUT,
+        _PUT if attempt else _PUT_BY_NOBODY,
         {
             **_place(attempt, config),
             "checkpoint_id": checkpoint["id"],
@@ -119,17 +120,31 @@ async def _encoded(serde: SerializerProtocol, values: Sequence[Any]) -> list[tup
     return await asyncio.to_thread(encode) if any(map(_is_large, values)) else encode()
 
 
+def _stays(value: Any) -> bool:
+    """Whether it is a scalar that PostgreSQL takes in JSON: no NUL, no half of a character, nothing infinite."""
+    match value:
+        case str():
+            return "\0" not in value and (
+                value.isascii() or not any("\ud800" <= c <= "\udfff" for c in value)
+            )
+        case float():
+            return math.isfinite(value)
+        case _:
+            return value is None or isinstance(value, int)
+
+
 def _is_large(value: Any) -> bool:
     if isinstance(value, _DeltaSnapshot):
         value = value.value
     return isinstance(value, Sized) and len(value) > LARGE
 
 
-def _place(attempt: tuple[str, int], config: RunnableConfig) -> Mapping[str, Any]:
+def _place(attempt: tuple[str, int] | None, config: RunnableConfig) -> Mapping[str, Any]:
     place = config["configurable"]
+    run_id, number = attempt or (None, None)
     return {
-        "run_id": attempt[0],
-        "attempt": attempt[1],
+        "run_id": run_id,
+        "attempt": number,
         "thread_id": place["thread_id"],
         "ns": place["checkpoint_ns"],
     }
@@ -140,7 +155,8 @@ _HELD = """
 WITH held AS MATERIALIZED (
     SELECT 1 FROM runs WHERE run_id = %(run_id)s AND attempt = %(attempt)s AND status = 'running' FOR SHARE
 )"""
-_PUT = f"""{_HELD}, blobs AS (
+_BY_NOBODY = "WITH held AS MATERIALIZED (SELECT 1)"
+_PUT_REST = """, blobs AS (
     INSERT INTO checkpoint_blobs (thread_id, checkpoint_ns, channel, version, type, blob)
     SELECT %(thread_id)s, %(ns)s, b.channel, b.version, b.type, b.blob
     FROM held, unnest(%(channels)b::text[], %(versions)b::text[], %(types)b::text[], %(blobs)b::bytea[])
@@ -153,6 +169,7 @@ ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id)
     DO UPDATE SET checkpoint = EXCLUDED.checkpoint, metadata = EXCLUDED.metadata
 RETURNING 1
 """
+_PUT, _PUT_BY_NOBODY = _HELD + _PUT_REST, _BY_NOBODY + _PUT_REST
 _WRITES = f"""{_HELD}, written AS (
     INSERT INTO checkpoint_writes
         (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, blob)

@@ -73,17 +73,16 @@ class ThreadSaver(AsyncPostgresSaver):
     ) -> RunnableConfig:
         made = [made for made in _compactions(checkpoint, new_versions) if made not in self._told]
         marked: Any = {**metadata, "compaction_id": made[-1], "compaction_ids": made} if made else metadata
-        if attempt := _attempt(config):
-            await self._write(
-                attempt, await put_statement(self.serde, attempt, config, checkpoint, marked, new_versions)
-            )
-            place = {key: config["configurable"][key] for key in ("thread_id", "checkpoint_ns")}
-            stored: RunnableConfig = {"configurable": {**place, "checkpoint_id": checkpoint["id"]}}
+        attempt = _attempt(config)
+        statement = await put_statement(self.serde, attempt, config, checkpoint, marked, new_versions)
+        if attempt:
+            await self._write(attempt, statement)
         else:
-            stored = await super().aput(config, checkpoint, marked, new_versions)
+            await self._changes(statement)
         for compaction_id in made:
             await self._tell(config, compaction_id, checkpoint["id"])
-        return stored
+        place = {key: config["configurable"][key] for key in ("thread_id", "checkpoint_ns")}
+        return {"configurable": {**place, "checkpoint_id": checkpoint["id"]}}
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""

@@ -27,6 +27,8 @@ NAMES = (
     "asking",
     "remembering",
     "miscounting",
+    "checked",
+    "measuring",
 )
 
 
@@ -185,6 +187,29 @@ async def test_a_reducer_that_raises_ends_the_run_and_spoils_nothing_else(
             assert answer.status_code == 200, (path, answer.text)
     values = await ask(gateway, "miscounting", "again", thread=thread)
     assert (said(values), values["count"]) == ("done", 2)
+
+
+async def test_a_state_that_is_nothing_without_its_messages_waits_as_any_other(gateway: Gateway) -> None:
+    thread = await new_thread(gateway)
+    await ask(gateway, "checked", thread=thread, interrupt_before=["second"])
+    async with gateway.client() as client:
+        assert (await client.threads.get(thread))["status"] == "interrupted"
+        await client.runs.wait(thread, "checked", input=None)
+        ended = await client.threads.get(thread)
+    assert (ended["status"], ended["values"]["turns"]) == ("idle", 2)
+
+
+async def test_scalars_that_json_cannot_hold_are_kept_and_read(gateway: Gateway) -> None:
+    thread = await new_thread(gateway)
+    values = await ask(gateway, "measuring", thread=thread)
+    assert (said(values), values["text"], values["share"]) == ("measured", "a\0b", None)
+    async with gateway.http() as http:
+        more = {"values": {"messages": [{"role": "user", "content": "More"}]}}
+        assert (await http.post(f"/threads/{thread}/state", json=more)).status_code == 200
+        copy = (await http.post(f"/threads/{thread}/copy")).json()["thread_id"]
+        for place in (thread, copy):
+            state = (await http.get(f"/threads/{place}/state")).json()["values"]
+            assert (state["text"], said(state)) == ("a\0b", "More")
 
 
 async def test_each_graph_has_an_assistant(gateway: Gateway) -> None:

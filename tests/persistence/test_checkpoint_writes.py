@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -87,6 +88,22 @@ async def test_a_checkpoint_is_stored_as_langgraph_stores_it(
         assert await _rows(database, table, OURS) == await _rows(database, table, THEIRS)
     read = await savers[THEIRS][0].aget_tuple(_config(OURS, {}, None, ns))
     assert read.checkpoint["channel_values"] == values
+
+
+@pytest.mark.parametrize("executes", [True, False])
+async def test_scalars_that_json_in_postgresql_cannot_hold_are_stored_beside_it(
+    savers: dict[str, tuple[Any, dict[str, Any]]], executes: bool
+) -> None:
+    saver, more = savers[OURS]
+    values = {"nul": "a\0b", "half": "x\ud800", "endless": math.inf, "fine": "ä😀", "share": 0.5}
+    versions = dict.fromkeys(values, f"{1:032}.1")
+    checkpoint: Any = {**empty_checkpoint(), "channel_values": values, "channel_versions": versions}
+    config = _config(OURS, more if executes else {}, None)
+    await saver.aput(config, checkpoint, {"source": "loop", "step": 1}, versions)
+    later: Any = {**checkpoint, **{"id": empty_checkpoint()["id"]}}
+    await saver.aput(config, later, {"source": "loop", "step": 2}, {})
+    read = await savers[THEIRS][0].aget_tuple(_config(OURS, {}, later["id"]))
+    assert read.checkpoint["channel_values"] == {**values, "half": "x?"}
 
 
 @pytest.mark.parametrize(

@@ -15,27 +15,25 @@ from langgraph.graph.state import CompiledStateGraph
 
 from app.config import RunSettings
 from app.errors import Conflict, RunTimeout, ThreadkeepError
-from app.persistence.checkpoints import ThreadSaver
 from app.persistence.events import EventStore
 from app.persistence.outage import is_outage, through_outage
 from app.persistence.queue import HandBack
 from app.persistence.rollback import RollbackStore
 from app.persistence.runs import Run, RunLost, RunStatus, RunStore
-from app.persistence.threads import StateSummary, ThreadStore
+from app.persistence.threads import ThreadStore
 from app.persistence.token_usage import TokenUsageStore
 from app.ports import Graphs
 from app.redaction import Redactor
-from app.serialization import dumps
 from app.services.accounts.budget import CURRENT, TokenBudget, budget_of
 from app.services.accounts.limits import Limits
 from app.services.accounts.service import NOBODY
 from app.services.accounts.usage import UsageRecorder
 from app.services.runs.event_writer import EventWriter
 from app.services.runs.graph_events import NamedEvent, graph_events
+from app.services.runs.left import left_by
 from app.services.runs.patience import to_its_end, undisturbed, unless_cancelled
 from app.services.runs.request import OWNER_KEY, call_of
 from app.services.runs.spans import graph_spans, run_scope
-from app.services.threads.state import NEVER_KEPT, summarize_snapshot
 from app.services.work_metrics import RunClock, RunMetrics
 from app.telemetry import redact
 
@@ -58,15 +56,6 @@ class Ending:
     status: RunStatus
     error: Mapping[str, Any] | None = None
     rollback: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """What a run leaves in its thread: what the thread's row keeps of it, None when it cannot be read, and all of the
-    values as JSON for a run that has a webhook to be told of them."""
-
-    summary: StateSummary | None = None
-    values: str | None = None
 
 
 class RunExecutor:
@@ -222,7 +211,7 @@ class RunExecutor:
         if ending.rollback:
             await self._roll_back(run, ending)
             return
-        left = await through_outage(lambda: self._left(run))
+        left = await through_outage(lambda: left_by(run, self._graphs))
         await through_outage(
             lambda: self._runs.finish(
                 run.run_id, run.attempt, ending.status, ending.error, used, left.values, left.summary
@@ -233,29 +222,11 @@ class RunExecutor:
         """The thread is as before the run, and the run is gone; whoever follows it sees its stream end."""
         undo = self._rollbacks.undo
         if await through_outage(lambda: undo(run.thread_id, run.run_id, run.attempt)):
-            left = await through_outage(lambda: self._left(run))
+            left = await through_outage(lambda: left_by(run, self._graphs))
             if summary := left.summary:
                 save = self._threads.save_state_summary
                 await through_outage(lambda: save(run.thread_id, summary, error=ending.error))
             await through_outage(lambda: self._rollbacks.remove(run.run_id, run.attempt))
-
-    async def _left(self, run: Run) -> Left:
-        """What the run leaves in its thread."""
-        told = bool(run.kwargs.get("webhook"))
-        try:
-            graph = self._graphs.for_state(run.kwargs["graph_name"])
-            if not told and isinstance(graph.checkpointer, ThreadSaver):
-                # The whole conversation would be read to be thrown away.
-                graph.checkpointer.leave_out(NEVER_KEPT)
-            snapshot = await graph.aget_state({"configurable": {"thread_id": run.thread_id}})
-            values = dumps(snapshot.values).decode() if told else None
-            return Left(summarize_snapshot(snapshot), values)
-        except Exception as error:
-            if is_outage(error):
-                raise
-            # A state that cannot be read, for example of a class that is gone, must not keep the run from ending.
-            log.exception("cannot keep what the state of thread %s says", run.thread_id)
-            return Left()
 
 
 async def _has_begun(graph: CompiledStateGraph[Any, Any, Any, Any], run: Run) -> bool:

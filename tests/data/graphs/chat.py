@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,9 +10,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
 
 from langchain_core.messages import AIMessage, AnyMessage
+from langgraph.channels.delta import DeltaChannel
 from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.graph.message import add_messages
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
+from pydantic import BaseModel, Field
 
 
 class ChatState(MessagesState):
@@ -177,4 +181,45 @@ def remembering() -> StateGraph[Any, Any, Any, Any]:
     builder = StateGraph(MessagesState)
     builder.add_node("remember", remember)
     builder.add_edge(START, "remember")
+    return builder
+
+
+def add_all(messages: Any, writes: Any) -> Any:
+    return functools.reduce(add_messages, writes, messages)
+
+
+class Checked(BaseModel):
+    """Is nothing without its messages, which are kept by their changes."""
+
+    messages: Annotated[list[AnyMessage], DeltaChannel(add_all)] = Field(min_length=1)
+    turns: int = 0
+
+
+async def count_turns(state: Checked) -> dict[str, Any]:
+    return {"turns": state.turns + 1}
+
+
+def checked() -> StateGraph[Any, Any, Any, Any]:
+    builder = StateGraph(Checked)
+    builder.add_node("first", count_turns)
+    builder.add_node("second", count_turns)
+    builder.add_edge(START, "first")
+    builder.add_edge("first", "second")
+    return builder
+
+
+class Measured(MessagesState):
+    text: str
+    share: float
+
+
+async def measure(_: Measured) -> dict[str, Any]:
+    """Scalars that JSON in PostgreSQL does not take, as parsers of documents and statistics give them."""
+    return {"text": "a\0b", "share": float("nan"), "messages": [AIMessage("measured")]}
+
+
+def measuring() -> StateGraph[Any, Any, Any, Any]:
+    builder = StateGraph(Measured)
+    builder.add_node("measure", measure)
+    builder.add_edge(START, "measure")
     return builder
