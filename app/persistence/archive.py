@@ -37,6 +37,7 @@ class ArchiveStore:
     def __init__(self, pool: AsyncConnectionPool[Any]) -> None:
         self._pool = pool
         self._removals: dict[tuple[str, str], Removal] = {}
+        self._known = 0
 
     async def links(self, thread_id: str) -> dict[str, Link]:
         """The records that changed the state of the thread's own conversation, by id."""
@@ -60,11 +61,11 @@ class ArchiveStore:
         """The last that were asked for, as many as have ``_MOST_KNOWN`` ids together."""
         for removal in removals:
             key = (thread_id, removal.compaction_id)
-            self._removals.pop(key, None)
+            if self._removals.pop(key, None) is None:
+                self._known += _size(removal)
             self._removals[key] = removal
-        size = sum(map(_size, self._removals.values()))
-        while size > _MOST_KNOWN:
-            size -= _size(self._removals.pop(next(iter(self._removals))))
+        while self._known > _MOST_KNOWN:
+            self._known -= _size(self._removals.pop(next(iter(self._removals))))
 
     async def at(self, thread_id: str, places: Iterable[Place]) -> dict[Place, Archived]:
         """The messages at these places that compactions removed; what was erased since is missing."""
@@ -103,7 +104,8 @@ class ArchiveStore:
 
 
 def _size(removal: Removal) -> int:
-    return len(removal.seen_ids) + len(removal.removed_ids)
+    """Ids; the one of the compaction counts, or those without any would be remembered for ever."""
+    return 1 + len(removal.seen_ids) + len(removal.removed_ids)
 
 
 def _message(row: dict[str, Any]) -> BaseMessage | None:
