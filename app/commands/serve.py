@@ -10,6 +10,7 @@ from app.api.door import Door
 from app.commands.listening import Server, answering, listen, refuse_exposure
 from app.commands.report import startup_report
 from app.commands.say import say
+from app.commands.traces import langsmith_traces
 from app.commands.tuning import tune
 from app.config import Settings
 from app.main import create_app
@@ -17,7 +18,7 @@ from app.main import create_app
 
 async def serve(settings: Settings, arguments: argparse.Namespace) -> None:
     """HTTP, and the runs too unless ``--no-worker``, until cancelled."""
-    with listen(settings.server.host, settings.server.port) as listener:
+    with langsmith_traces(), listen(settings.server.host, settings.server.port) as listener:
         refuse_exposure(settings, listener.getsockname()[0])
         app = create_app(settings, dict(os.environ), work=not arguments.no_worker)
         door = Door()

@@ -14,6 +14,7 @@ from app.api.watch import build_watch
 from app.commands.listening import Server, answering, listen, refuse_exposure
 from app.commands.report import startup_report
 from app.commands.say import say
+from app.commands.traces import langsmith_traces
 from app.commands.tuning import tune
 from app.config import Settings
 from app.main import Core, open_core
@@ -21,12 +22,13 @@ from app.main import Core, open_core
 
 async def worker(settings: Settings, arguments: argparse.Namespace) -> None:
     """Execute runs until cancelled."""
-    async with _watched(settings) as (door, address), open_core(settings, dict(os.environ)) as core:
-        door.open(_watch(settings, core))
-        tune()
-        say(startup_report(core, address, "Threadkeep worker"))
-        with suppress(asyncio.CancelledError):
-            await asyncio.Event().wait()
+    with langsmith_traces():
+        async with _watched(settings) as (door, address), open_core(settings, dict(os.environ)) as core:
+            door.open(_watch(settings, core))
+            tune()
+            say(startup_report(core, address, "Threadkeep worker"))
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
 
 
 @asynccontextmanager
