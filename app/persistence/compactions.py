@@ -87,6 +87,7 @@ class CompactionStore:
         """Archive ``removed`` and write the record as ``committing``, in one transaction. ``seen_ids`` are those of
         all messages in the state, in their order. Raises MessagePinned for a removed message that is pinned, but
         for those in ``waived_pins``. ``first`` is done first, in the same transaction."""
+        archived = await self._discretion.archived(removed)
         async with self._pool.connection() as conn, conn.transaction():
             if first:
                 await first(conn)
@@ -94,7 +95,7 @@ class CompactionStore:
             if not record.checkpoint_ns:
                 free = {message.id for message in removed} - waived_pins
                 await refuse_pinned(conn, record.thread_id, free)
-            await pack(conn, record.thread_id, record.compaction_id, self._discretion.archived(removed))
+            await pack(conn, record.thread_id, record.compaction_id, archived)
 
     async def committed(
         self, thread_id: str, compaction_id: str, before: str | None, after: str

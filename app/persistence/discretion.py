@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -31,7 +32,11 @@ class Discretion:
         """The record as it may be kept, whoever wrote its texts: a model, a provider's error, a person."""
         return replace(record, **{name: self._redactor.value(getattr(record, name)) for name in _TEXTS})
 
-    def archived(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
+    async def archived(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
+        """The messages as they may be archived."""
         if self._archive_originals:
             return messages
-        return [without_secrets(message, self._redactor) for message in messages]
+        # A large archive takes seconds, and nobody else is to wait for it.
+        return await asyncio.to_thread(
+            lambda: [without_secrets(message, self._redactor) for message in messages]
+        )
