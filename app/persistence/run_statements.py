@@ -73,8 +73,11 @@ WITH done AS (
 SELECT pg_notify(%(channel)s, subject) FROM done, unnest(ARRAY[done.run_id::text, %(subject)s{subjects}]) AS subject
 UNION ALL SELECT pg_notify(%(channel)s, '{webhooks}') FROM hook
 """
+# Whoever was told that the run is taken back is not told afterwards that it succeeded.
 FINISH_RUNNING = _FINISH.format(
-    condition="attempt = %(attempt)s AND status = 'running'", subjects="", webhooks=WEBHOOKS
+    condition="attempt = %(attempt)s AND status = 'running' AND cancel_action IS DISTINCT FROM 'rollback'",
+    subjects="",
+    webhooks=WEBHOOKS,
 )
 # Who follows the thread does not follow this run yet.
 FINISH_PENDING = _FINISH.format(

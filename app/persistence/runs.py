@@ -157,7 +157,7 @@ class RunStore:
         """Persist the terminal status, keep what the thread's newest state says (``summary``, if it could be read) and
         append the ``end`` event, in one statement, so that whoever sees ``end`` sees all of it. ``values`` (JSON) is
         what the run's webhook, if it has one, is told of the thread: it is owed from here on. False when the run is not
-        executed by ``attempt`` any more."""
+        executed by ``attempt`` any more, or is to be taken back."""
         return await self._finish(FINISH_RUNNING, run_id, attempt, status, error, usage, values, summary)
 
     async def delete(self, thread_id: str, run_id: str) -> bool:

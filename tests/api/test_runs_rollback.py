@@ -10,6 +10,7 @@ import httpx
 import pytest
 from langgraph_sdk.errors import NotFoundError
 
+from app.persistence.database import connect
 from tests.support.gateway import Gateway, serving
 from tests.support.service import DEMO_MODEL
 
@@ -90,6 +91,24 @@ async def test_a_run_with_strategy_rollback_takes_the_older_one_back(gateway: Ga
     assert [m["content"] for m in values["messages"] if m["type"] == "human"] == ["hello there", "instead"]
     known = {run["run_id"] for run in await client.runs.list(thread_id, limit=10)}
     assert known.isdisjoint({older, waiting["run_id"]})
+
+
+async def test_a_run_that_is_to_be_taken_back_is_so_although_its_work_was_done(
+    gateway: Gateway, database_url: str
+) -> None:
+    client = gateway.client()
+    thread_id = (await client.threads.create())["thread_id"]
+    await client.runs.wait(thread_id, "agent", input=HELLO)
+    before = await client.threads.get_state(thread_id)
+    run_id = await streaming(client, thread_id, {"messages": [{"role": "user", "content": "/slow 20"}]})
+    async with await connect(database_url) as conn:
+        # As when the worker is asked to stop with nothing left to do: it goes on to the run's end.
+        await conn.execute("UPDATE runs SET cancel_action = 'rollback' WHERE run_id = %s", (run_id,))
+    await client.runs.join(thread_id, run_id)
+    with pytest.raises(NotFoundError):
+        await client.runs.get(thread_id, run_id)
+    assert (await client.threads.get_state(thread_id))["checkpoint"] == before["checkpoint"]
+    assert (await client.threads.get(thread_id))["status"] == "idle"
 
 
 @pytest.mark.parametrize("mode", ["delta", "full"])

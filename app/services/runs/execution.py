@@ -208,24 +208,27 @@ class RunExecutor:
             return
         self._metrics.ended(run, ending.status)
         used = dict(usage.usage_metadata) if usage else None
-        if ending.rollback:
-            await self._roll_back(run, ending)
-            return
+        # Not finished: the run is another worker's now, or somebody was told that it is taken back.
+        if ending.rollback or not await self._finished(run, ending, used):
+            await self._roll_back(run)
+
+    async def _finished(self, run: Run, ending: Ending, used: Mapping[str, Any] | None) -> bool:
         left = await through_outage(lambda: left_by(run, self._graphs))
-        await through_outage(
+        return await through_outage(
             lambda: self._runs.finish(
                 run.run_id, run.attempt, ending.status, ending.error, used, left.values, left.summary
             )
         )
 
-    async def _roll_back(self, run: Run, ending: Ending) -> None:
-        """The thread is as before the run, and the run is gone; whoever follows it sees its stream end."""
+    async def _roll_back(self, run: Run) -> None:
+        """The thread is as before the run, and the run is gone; whoever follows it sees its stream end. Nothing happens
+        to a run that has ended, or is another worker's."""
         undo = self._rollbacks.undo
         if await through_outage(lambda: undo(run.thread_id, run.run_id, run.attempt)):
             left = await through_outage(lambda: left_by(run, self._graphs))
             if summary := left.summary:
                 save = self._threads.save_state_summary
-                await through_outage(lambda: save(run.thread_id, summary, error=ending.error))
+                await through_outage(lambda: save(run.thread_id, summary))
             await through_outage(lambda: self._rollbacks.remove(run.run_id, run.attempt))
 
 
