@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import httpx
 import pytest
 from playwright.async_api import Route, expect
@@ -86,6 +88,11 @@ async def test_what_is_said_while_one_looks_at_the_past_is_shown_at_the_end(
     await jump(window, "Answer 74")
     await window.say("/slow 30", wait=False)
     await expect(window.messages("human").last).to_have_text("/slow 30")
+    # What was just said has no number before its run has begun, nor has the answer before that has ended.
+    for kind in ("human", "ai"):
+        await expect(window.messages(kind).last).to_have_attribute(
+            "data-seq", re.compile(r"^[1-9]"), timeout=30_000
+        )
     await window.settled()
     await expect(window.messages("human").last).to_have_text("/slow 30")
     seqs = await window.page.evaluate(SEQS)
