@@ -150,6 +150,13 @@ class CompactionStore:
             row = await cursor.fetchone()
             return _record(row) if row else None
 
+    async def newest_undo(self, thread_id: str, checkpoint_id: str) -> str | None:
+        """The id of the last undo that led to the checkpoint, as far back as its ancestors were not pruned."""
+        async with self._pool.connection() as conn:
+            cursor = await conn.execute(_NEWEST_UNDO, {"thread": thread_id, "head": checkpoint_id})
+            row = await cursor.fetchone()
+            return str(row["compaction_id"]) if row else None
+
     async def several(self, thread_id: str, compaction_ids: Sequence[str]) -> dict[str, CompactionRecord]:
         """Those of these ids that there are."""
         async with self._pool.connection() as conn:
@@ -260,3 +267,17 @@ WITH decided AS (
     RETURNING c.thread_id, c.kind, c.target_id, c.status
 )
 {_RETELL.format(told="decided")}"""
+
+_NEWEST_UNDO = """
+WITH RECURSIVE line AS (
+    SELECT checkpoint_id, parent_checkpoint_id, 0 AS age FROM checkpoints
+    WHERE thread_id = %(thread)s AND checkpoint_ns = '' AND checkpoint_id = %(head)s
+    UNION ALL
+    SELECT c.checkpoint_id, c.parent_checkpoint_id, line.age + 1 FROM line
+    JOIN checkpoints c ON c.thread_id = %(thread)s AND c.checkpoint_ns = ''
+        AND c.checkpoint_id = line.parent_checkpoint_id
+)
+SELECT c.compaction_id FROM compactions c JOIN line ON line.checkpoint_id = c.checkpoint_after
+WHERE c.thread_id = %(thread)s AND c.kind = 'undo' AND c.status IN ('committed', 'undone')
+ORDER BY line.age LIMIT 1
+"""

@@ -109,6 +109,27 @@ async def test_a_compaction_of_a_graph_of_ones_own_can_be_taken_back(rig: Rig, g
         assert [entry["message"] for entry in await thread.conversation()] == entries
 
 
+@pytest.mark.parametrize("graph", [*WITHOUT_CHANNEL, "my_agent"])
+async def test_what_was_taken_back_can_be_made_again_after_the_graph_went_on(rig: Rig, graph: str) -> None:
+    # Not by their ids: a graph that only appends gives none to its own messages.
+    def texts(messages: list[Message]) -> list[str]:
+        return [message["content"] for message in messages]
+
+    async with thread_of(rig, graph, talk(20)) as thread:
+        first = (await thread.compacted())["compaction_id"]
+        compacted = texts(await thread.messages())
+        await thread.undone(first)
+        await ask(thread, graph, text="between")
+        said = texts([entry["message"] for entry in await thread.conversation()])
+        await thread.redone(first)
+        again = texts(await thread.messages())
+        assert texts([entry["message"] for entry in await thread.conversation()]) == said
+        await thread.undone(first)
+        assert texts(await thread.messages()) == said
+    assert again[: len(compacted)] == compacted
+    assert "between" in again
+
+
 @pytest.mark.parametrize("graph", WITHOUT_CHANNEL)
 async def test_the_next_compaction_reads_the_summary_and_replaces_it(rig: Rig, graph: str) -> None:
     async with thread_of(rig, graph, talk(20)) as thread:

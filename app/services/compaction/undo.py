@@ -155,11 +155,21 @@ class UndoService:
         async with self._reservations.hold(owner, target.thread_id) as held:
             head = await self._manual.head(target)
             await self._manual.refuse_to_lose_a_question(target.thread_id, head)
-            marker = conversation_of(head.values).marker
-            marker_id = marker["compaction_id"] if marker else None
+            marker_id = await self._marker_of(target.thread_id, head)
             chain = chain_of(await self._archive.links(target.thread_id), marker_id)
             context = self._context(target, head.values)
             yield _Scene(held, target, head, context, marker_id, chain, started)
+
+    async def _marker_of(self, thread_id: str, head: StateSnapshot) -> str | None:
+        """The last compaction, undo or redo of the branch.
+
+        The state names it. In a graph without our channels the summary carries the name: with the only summary it is
+        gone, too, once the graph has gone on, and only the records know of the undo.
+        """
+        if marker := conversation_of(head.values).marker:
+            return marker["compaction_id"]
+        checkpoint_id = head.config["configurable"].get("checkpoint_id")
+        return await self._records.newest_undo(thread_id, checkpoint_id) if checkpoint_id else None
 
     async def _commit(self, scene: _Scene, change: Change) -> dict[str, Any]:
         milliseconds = round((time.perf_counter() - scene.started) * 1000)
