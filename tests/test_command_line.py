@@ -54,7 +54,14 @@ async def test_a_command_loads_nothing_of_the_others_and_no_migrations_that_were
     ended, modules = await asyncio.to_thread(imported, *command, DATABASE_URL=database_url)
     assert ended == 0
     assert "app.persistence.schema" in modules
-    assert not modules & {"alembic", "sqlalchemy", "fastapi", "langchain.agents", "app.bench.command", "app.main"}
+    assert not modules & {
+        "alembic",
+        "sqlalchemy",
+        "fastapi",
+        "langchain.agents",
+        "app.bench.command",
+        "app.main",
+    }
 
 
 def test_a_port_in_use_is_said_with_what_to_do(tmp_path: Path) -> None:

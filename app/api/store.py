@@ -28,7 +28,9 @@ Labels = list[str]
 Index = Annotated[
     Any,
     AfterValidator(_paths),
-    Field(description="Accepted without effect: there are no embeddings, and every field can be filtered by."),
+    Field(
+        description="Accepted without effect: there are no embeddings, and every field can be filtered by."
+    ),
 ]
 Minutes = Annotated[float, Field(gt=0, le=5_256_000, allow_inf_nan=False)]
 
