@@ -274,6 +274,9 @@ class Walk:
             self.thread.id, {"messages": self.author.turn()}, checkpoint_id=checkpoint_id
         )
         self.happened["fork"] += 1
+        if (await self.thread.client.threads.get_state(self.thread.id))["next"]:
+            # Written in the midst of a run: the thread waits for its model, and nobody may compact it before.
+            await self.thread.client.runs.wait(self.thread.id, "agent", input=None)
         return conversation + [m for m in await self.thread.messages() if m["id"] not in known]
 
     async def _fork_by_run(self) -> list[Message]:
